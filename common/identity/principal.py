@@ -1,0 +1,20 @@
+"""Who a credential names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """An authenticated caller.
+
+    `subject` is the provider's `sub`, unchanged. `email` is as the credential carries it, `""` when it carries none.
+    `roles` are as the provider gave them (Access sees these; headers and signature see the filtered ones, §7.4).
+    """
+
+    subject: str
+    email: str = ""
+    roles: tuple[str, ...] = ()
+    credential: Literal["session", "bearer"] = "session"

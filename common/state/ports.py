@@ -1,0 +1,114 @@
+"""The shared state, as the verbs the planes need (§12.5, CONTRACT §12.5.1).
+
+Every method is one operation of the backing server: it happens whole or not at all, and two replicas that call it at
+the same time see one order. The server's clock decides expiry. A backend that cannot answer within its budget raises
+`StateUnavailable`; it never answers from a guess, and the caller denies (fails closed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class StateUnavailable(Exception):
+    """The shared state did not answer: unreachable, over its time budget, or its answer made no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A browser's session. `id_hash` is the SHA-256 (hex) of the id in the cookie; the id itself is never stored.
+
+    Times are milliseconds since the epoch by the server's clock. The session is over at `min(idle_expires_at_ms,
+    expires_at_ms)`; only the first moves.
+    """
+
+    id_hash: str
+    subject: str
+    email: str
+    roles: tuple[str, ...]
+    created_at_ms: int
+    touched_at_ms: int
+    idle_expires_at_ms: int
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """What a completed login stores; the server's clock adds the times."""
+
+    id_hash: str
+    subject: str
+    email: str
+    roles: tuple[str, ...]
+    idle_ms: int
+    max_age_ms: int
+    max_per_subject: int = 0
+    """0: no bound; else the subject's oldest sessions go until this one fits."""
+
+
+class SessionStore(Protocol):
+    """Sessions by the hash of their id."""
+
+    async def create_session(self, new: NewSession) -> Session:
+        """Store a session. An `id_hash` that exists already is refused with `ValueError` and changes nothing."""
+        ...
+
+    async def read_session(self, id_hash: str) -> Session | None:
+        """The live session, or None when it never was, expired, or was deleted."""
+        ...
+
+    async def touch_session(self, id_hash: str, idle_ms: int) -> Session | None:
+        """Extend the idle expiry to now + `idle_ms` (never beyond the maximum age); None when it is not live."""
+        ...
+
+    async def delete_session(self, id_hash: str) -> bool:
+        """Delete one session; False when there was none."""
+        ...
+
+    async def delete_subject_sessions(self, subject: str) -> int:
+        """Delete every session of a subject; how many there were."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An explicit answer of Access. `decided_at_ms` by the server's clock."""
+
+    allow: bool
+    reason_code: str
+    decided_at_ms: int
+
+
+class DecisionStore(Protocol):
+    """Cached decisions of Access. `key` comes from `access.decision_key`, and holds every input of the decision."""
+
+    async def read_decision(self, key: bytes) -> Decision | None:
+        """The stored decision, however old within `keep_ms` of its writing; None when there is none."""
+        ...
+
+    async def write_decision(self, key: bytes, *, allow: bool, reason_code: str, keep_ms: int) -> None:
+        """Store an explicit decision for `keep_ms`."""
+        ...
+
+
+class State(SessionStore, DecisionStore, Protocol):
+    """All of the shared state that the data plane uses."""
+
+    @property
+    def backend(self) -> str:
+        """`memory`, `redis` or `postgres`."""
+        ...
+
+    @property
+    def up(self) -> bool:
+        """Whether the last operation or probe was answered; readiness reports it."""
+        ...
+
+    def now_ms(self) -> int:
+        """The state's clock as this process last knew it, for judging the age of what it returned."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections; bounded in time."""
+        ...

@@ -1,0 +1,1 @@
+"""The control plane: route revisions, audit trail, sessions administration and the view of replicas."""

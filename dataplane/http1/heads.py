@@ -1,0 +1,79 @@
+"""Heads of HTTP/1.1 messages as values. Header names are lower case bytes; values are bytes without outer space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+CHUNKED = -1
+"""Body length of a chunked body."""
+UNTIL_CLOSE = -2
+"""Body length of a response that ends with its connection."""
+
+
+class ProtocolError(Exception):
+    """A peer broke the protocol. `code` is a code of `dataplane.errors`; `reason` is for the log, not the peer."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The host a request names: `host` in lower case, without port, brackets or one trailing dot.
+
+    `sent` is the value as it stood in the request (the upstream of `upstreamHost: "request"` sees it).
+    """
+
+    host: str
+    port: int | None
+    sent: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """One request's head, after the strict gate.
+
+    `target` is the request target as sent, except that an absolute-form target is reduced to its origin form; `path`
+    is the part before the first `?`, `query` the rest including that `?` (`""` without one). `*` stays `*`.
+    `body_length` is 0, a length, or `CHUNKED`.
+    """
+
+    method: str
+    path: str
+    query: str
+    http_1_0: bool
+    headers: Headers
+    authority: Authority | None
+    body_length: int
+    keep_alive: bool
+    expect_continue: bool = False
+    upgrade: str = ""
+    """The `Upgrade` value in lower case when `Connection` names `upgrade`; else `""`."""
+
+    def values(self, name: bytes) -> list[bytes]:
+        """All values of a header, in order."""
+        return [value for key, value in self.headers if key == name]
+
+    def value(self, name: bytes) -> bytes | None:
+        """The first value of a header."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """One response's head. `body_length` is 0 for a message that cannot have a body, a length, `CHUNKED` or
+    `UNTIL_CLOSE`; `keep_alive` says whether the connection may carry another exchange after it.
+    """
+
+    status: int
+    reason: bytes
+    headers: Headers
+    body_length: int
+    keep_alive: bool
