@@ -1,0 +1,44 @@
+"""Real programs that the tests talk to: found, or missed out loud.
+
+In CI (`CI` set) a missing counterpart is a failure, because a run that silently left out its peers proves nothing. On a
+developer's machine it is a skip whose reason names the program and how to get it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NoReturn
+
+import pytest
+
+IN_CI = os.environ.get("CI", "").lower() not in {"", "0", "false"}
+
+_HOW = {
+    "nginx": "apt-get install nginx-light",
+    "chromium": "apt-get install chromium",
+    "node": "`deploy/run test` brings a Node.js that is new enough",
+    "wrk": "apt-get install wrk",
+    "haproxy": "apt-get install haproxy",
+}
+
+
+def find_program(name: str, *places: str) -> str | None:
+    """The path of a program: on `PATH`, or in one of the places Debian keeps what only root usually starts."""
+    return shutil.which(name) or shutil.which(name, path=":".join((*places, "/usr/sbin", "/usr/local/sbin")))
+
+
+def missing(name: str, detail: str = "not found") -> NoReturn:
+    """End the test for want of a counterpart: a failure in CI, a skip with its reason elsewhere."""
+    reason = f"counterpart {name!r}: {detail}. To run this test: {_HOW.get(name, 'see README.md')}"
+    if IN_CI:
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def require_program(name: str, *places: str) -> str:
+    """The path of a program that the test cannot do without."""
+    found = find_program(name, *places)
+    if found is None:
+        missing(name)
+    return found
