@@ -1,0 +1,135 @@
+"""The settings of the data plane as one frozen value (CONTRACT §4.1). `load` makes it from the environment."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from common.routetable.compiled import DeploymentDefaults, TrustedProxies
+from common.settings.secret import Secret
+
+ClientAuth = Literal["client_secret_basic", "client_secret_post", "private_key_jwt"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+RateLimitFallback = Literal["local", "deny", "allow"]
+
+
+def _random_secret() -> Secret:
+    return Secret(secrets.token_hex(32))
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """Every setting of `gateway run`. Fields are named after their variables; an absent text is `""`.
+
+    The defaults are those of the environment's variables. Values made by hand are not validated: that is the loader's.
+    """
+
+    production: bool = False
+    single_replica: bool = False
+
+    host: str = "0.0.0.0"  # noqa: S104 - a gateway serves every interface unless told otherwise
+    port: int = 8080
+    """0: any free port, which the log names."""
+    public_url: str = "http://localhost:8080"
+    """Origin only (`https://app.example.com`), without a trailing slash."""
+    config: Path = Path("gateway.json")
+    log_level: LogLevel = "info"
+    metrics_token: Secret | None = None
+    shutdown_timeout_s: float = 15.0
+
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: Secret | None = None
+    oidc_client_auth: ClientAuth = "client_secret_basic"
+    oidc_client_key: Secret | None = None
+    """PEM private key of `private_key_jwt`."""
+    oidc_scopes: tuple[str, ...] = ("openid", "email", "profile")
+    oidc_audience: str = ""
+    """What a bearer token's `aud` must hold; the client id where none was given."""
+    oidc_roles_claim: str = "roles"
+    oidc_max_token_age_ms: int = 86_400_000
+    """0: no bound."""
+    oidc_reject_nonce_token: bool = True
+    oidc_required_token_claims: tuple[tuple[str, str], ...] = ()
+    oidc_timeout_s: float = 5.0
+    oidc_jwks_cache_s: float = 600.0
+    oidc_jwks_stale_s: float = 3_600.0
+    oidc_ca: Path | None = None
+    """PEM file of the authority behind the provider's certificate; None: the system's authorities."""
+
+    session_secret: Secret = field(default_factory=_random_secret)
+    """Never absent: outside production a random one is made for the process (§7.4)."""
+    session_idle_ms: int = 28_800_000
+    session_max_age_ms: int = 86_400_000
+    session_max_per_subject: int = 0
+    """0: no bound."""
+
+    state_url: str = "memory://local"
+
+    access_url: str = ""
+    """Without a trailing slash."""
+    access_token: Secret | None = None
+    access_timeout_s: float = 3.0
+    access_cache_ttl_ms: int = 5_000
+    access_stale_grace_ms: int = 0
+    access_cache_max: int = 100_000
+    access_breaker_failures: int = 5
+    """0: no breaker."""
+    access_breaker_cooldown_s: float = 5.0
+
+    identity_signing_key: Secret | None = None
+    """PKCS#8 PEM of an EC P-256 key; None (never in production): a key made for the process."""
+
+    allowed_origins: tuple[str, ...] = ()
+    """Serialized origins (RFC 6454 §6.2), in lower case."""
+    csrf_strict: bool = False
+    trusted_proxies: TrustedProxies = ()
+    """Where not empty it replaces the table's ranges (§7.3)."""
+    trusted_proxy_hops: int = 1
+
+    max_connections: int = 10_000
+    max_pending_requests: int = 1_000
+    """0: no bound; the same for `max_concurrent_requests` and `max_body_bytes`."""
+    max_concurrent_requests: int = 1_000
+    max_head_bytes: int = 32_768
+    max_headers: int = 100
+    max_body_bytes: int = 10_485_760
+    head_timeout_s: float = 10.0
+    keepalive_timeout_s: float = 75.0
+
+    upstream_pool_max: int = 256
+    upstream_pool_idle_s: float = 30.0
+    upstream_attempt_timeout_s: float = 2.0
+    upstream_breaker_failures: int = 3
+    """0: no breaker."""
+    upstream_breaker_cooldown_s: float = 30.0
+    replay_max_bytes: int = 65_536
+
+    rate_limit_deployment_max: int = 0
+    """0 turns a limiter off."""
+    rate_limit_client_max: int = 0
+    rate_limit_route_max: int = 6_000
+    rate_limit_principal_max: int = 0
+    rate_limit_login_max: int = 20
+    rate_limit_window_ms: int = 60_000
+    rate_limit_bucket_ms: int = 1_000
+    rate_limit_fallback: RateLimitFallback = "local"
+
+    def __post_init__(self) -> None:
+        if not self.oidc_audience:
+            object.__setattr__(self, "oidc_audience", self.oidc_client_id)
+
+    @property
+    def route_defaults(self) -> DeploymentDefaults:
+        """What a route table's fields fall back to."""
+        return DeploymentDefaults(
+            max_body_bytes=self.max_body_bytes,
+            replay_max_bytes=self.replay_max_bytes,
+            upstream_attempt_ms=round(self.upstream_attempt_timeout_s * 1000),
+            access_cache_ttl_ms=self.access_cache_ttl_ms,
+            access_stale_grace_ms=self.access_stale_grace_ms,
+            rate_limit_window_ms=self.rate_limit_window_ms,
+            rate_limit_bucket_ms=self.rate_limit_bucket_ms,
+        )
