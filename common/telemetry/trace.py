@@ -1,0 +1,63 @@
+"""The trace context that the gateway sends upstream (§7.5, W3C Trace Context).
+
+The caller's trace continues under a span of the gateway's own, so a broken header of a client ends here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# W3C Trace Context §3.2: lower case only. A version above 00 may append more behind one dash; it is not ours to read.
+_TRACEPARENT = re.compile(
+    rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-[^\r\n]*)?"
+)
+
+_NO_SPAN = "0" * 16
+_NO_TRACE = "0" * 32
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """The gateway's span in a trace: ids in lower-case hexadecimal (32 and 16 digits), flags in two digits.
+
+    `tracestate` is the caller's, as sent; None where the trace begins here.
+    """
+
+    trace_id: str
+    span_id: str
+    flags: str
+    tracestate: bytes | None
+
+    @property
+    def traceparent(self) -> bytes:
+        """The header value that makes the gateway's span the parent of the upstream's."""
+        return f"00-{self.trace_id}-{self.span_id}-{self.flags}".encode("ascii")
+
+
+def continue_trace(traceparent: Sequence[bytes], tracestate: Sequence[bytes]) -> TraceContext:
+    """A new span in the caller's trace, or in a new one where the caller sent none that is valid.
+
+    Both arguments are all values of the header. Two `traceparent` headers are malformed; several `tracestate` headers
+    are one list (W3C Trace Context §3.3.1).
+    """
+    sent = _TRACEPARENT.fullmatch(traceparent[0]) if len(traceparent) == 1 else None
+    if sent is None or (sent[1] == b"00" and sent[4] is not None):
+        return TraceContext(_random_id(16, _NO_TRACE), _random_id(8, _NO_SPAN), "00", None)
+    state = b",".join(tracestate)
+    return TraceContext(
+        trace_id=sent[2].decode("ascii"),
+        span_id=_random_id(8, _NO_SPAN),
+        flags=sent[3].decode("ascii"),
+        tracestate=state if state.strip(b" \t,") else None,
+    )
+
+
+def _random_id(size: int, invalid: str) -> str:
+    """Random digits for an id of `size` bytes; all zeros mean "no id" in the standard."""
+    digits = os.urandom(size).hex()
+    while digits == invalid:
+        digits = os.urandom(size).hex()
+    return digits

@@ -1,0 +1,131 @@
+"""Who calls, under which scheme and host: the forwarding context of a request (§7.3).
+
+What a proxy says counts only when the socket's other end is one of the trusted proxies. The chain of addresses is read
+from its right end, where the proxies wrote; what a client put into it stands further left and is never attributed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from common.routetable.compiled import TrustedProxies
+    from dataplane.http1.heads import RequestHead
+
+_OWS = b" \t"
+
+# A name of labels or a bracketed literal, with an optional port: no user info, no path, no white space.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?))(?::([0-9]{1,5}))?")
+_HOST_MAX_CHARS = 255
+
+# `203.0.113.9:4711` and `[2001:db8::9]:4711`: proxies that append the port of their peer write these.
+_ENTRY = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9.]{7,15}))(?::[0-9]{1,5})?|([0-9A-Fa-f:.]{2,45})")
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingContext:
+    """The caller and the address it used.
+
+    `client` is the caller's address in its canonical text (an IPv4-mapped IPv6 address is the IPv4 one), `""` for a
+    socket without an address. `scheme` is `http` or `https`. `host` is the effective host as sent upstream in
+    `x-forwarded-host` (`""` for HTTP/1.0 without one); `hostname` is its name alone for matching: lower case, without
+    port, brackets and one trailing dot. `chain` is the value of `x-forwarded-for`: from the caller to the gateway's
+    peer. `trusted` says that the peer is a trusted proxy.
+    """
+
+    client: str
+    scheme: str
+    host: str
+    hostname: str | None
+    chain: bytes
+    trusted: bool
+
+
+def forwarding_context(
+    head: RequestHead, peer: str, *, trusted_proxies: TrustedProxies, hops: int, scheme: str
+) -> ForwardingContext:
+    """The context of a request that arrived from `peer` (an address without port, `""` for a socket without one).
+
+    `hops` is the number of proxies in front (`GATEWAY_TRUSTED_PROXY_HOPS`); `scheme` the one that the listener or the
+    public URL gives, used where no trusted proxy names another.
+    """
+    address = canonical_address(peer) or ""
+    authority = head.authority
+    host, hostname = (authority.sent, authority.host) if authority is not None else ("", None)
+    if not trusted_proxies or not is_trusted(address, trusted_proxies):
+        return ForwardingContext(address, scheme, host, hostname, address.encode("ascii"), trusted=False)
+
+    named = _forwarded_host(head.values(b"x-forwarded-host"))
+    if named is not None:
+        host, hostname = named
+    client, chain = _caller(head.values(b"x-forwarded-for"), address, hops)
+    scheme = _forwarded_scheme(head.values(b"x-forwarded-proto")) or scheme
+    return ForwardingContext(client, scheme, host, hostname, chain, trusted=True)
+
+
+def is_trusted(address: str, trusted_proxies: TrustedProxies) -> bool:
+    """Whether a canonical address is in one of the ranges; `""` never is."""
+    parsed = _parsed(address)
+    return parsed is not None and any(parsed in network for network in trusted_proxies)
+
+
+def canonical_address(text: str) -> str | None:
+    """The one spelling of an IP address, None where the text is not one.
+
+    IPv6 in its short form without a zone; an IPv4-mapped one (`::ffff:192.0.2.1`, what a dual-stack socket reports) is
+    the IPv4 address, so that one caller never has two names.
+    """
+    parsed = _parsed(text)
+    return None if parsed is None else str(parsed)
+
+
+# Proxies and callers repeat; parsing costs microseconds. The bound keeps a flood of addresses from growing it.
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        parsed = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        return parsed.ipv4_mapped
+    return parsed
+
+
+def _caller(lines: list[bytes], peer: str, hops: int) -> tuple[str, bytes]:
+    """The caller's address and the chain from it to `peer`; the peer alone where the chain cannot be trusted."""
+    entries = [entry.strip(_OWS) for entry in b",".join(lines).split(b",")]
+    ours = [_entry_address(entry) for entry in entries[-hops:]] if hops > 0 else []
+    addresses = [address for address in ours if address is not None]
+    if hops < 1 or len(addresses) < hops or b"" in entries:
+        return peer, peer.encode("ascii")
+    return addresses[0], ", ".join([*addresses, peer]).encode("ascii")
+
+
+def _entry_address(entry: bytes) -> str | None:
+    found = _ENTRY.fullmatch(entry.decode("latin-1"))
+    return None if found is None else canonical_address(found[1] or found[2] or found[3])
+
+
+def _forwarded_scheme(lines: list[bytes]) -> str | None:
+    """The scheme a trusted proxy names; a list of several is no single answer, and counts as none."""
+    if len(lines) != 1:
+        return None
+    value = lines[0].lower()
+    return value.decode("ascii") if value in (b"http", b"https") else None
+
+
+def _forwarded_host(lines: list[bytes]) -> tuple[str, str] | None:
+    """Host as sent and its name, from the last value: an appending proxy writes its own last."""
+    if not lines:
+        return None
+    sent = lines[-1].rpartition(b",")[2].strip(_OWS).decode("latin-1")
+    found = _HOST.fullmatch(sent)
+    if found is None or len(sent) > _HOST_MAX_CHARS or int(found[3] or 0) > 65_535:
+        return None
+    if found[1] is None:
+        return sent, found[2].lower().removesuffix(".")
+    return (sent, found[1].lower()) if ":" in found[1] and canonical_address(found[1]) else None
