@@ -131,7 +131,7 @@ class Child:
         """What Ctrl-C does: SIGINT to the whole group."""
         self._signal(signal.SIGINT)
 
-    def signal(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         """Send a signal to the child alone, not to what it started."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)

@@ -1,0 +1,41 @@
+# Short names for what deploy/run does; it sets up what each needs on first use.
+VENV ?= .venv
+export VENV
+
+.PHONY: help dev check format test bench lock clean
+
+help: ## List these targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+dev: ## Start everything on this machine and print what to open
+	@deploy/run dev
+
+check: ## Format, lint, types, import rules, then the unit tests
+	@deploy/run check
+	@$(VENV)/bin/python -m pytest -q -n 2 tests/unit
+
+format: ## Write the code as the formatter and the safe lint fixes want it
+	@deploy/run setup
+	@$(VENV)/bin/ruff check --quiet --fix .
+	@$(VENV)/bin/ruff format .
+
+test: ## Everything, as in CI
+	@deploy/run test
+
+bench: ## Compare with other proxies on this machine
+	@deploy/run bench
+
+# Pins already in a lock are kept: `make lock UPGRADE=--upgrade` moves them all. The tests' pins follow the runtime's.
+UV ?= uv
+COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
+
+lock: ## Pin every Python package again, with hashes and without addresses (needs uv)
+	$(COMPILE) --output-file requirements.lock
+	$(COMPILE) --group test --group bench --constraint requirements.lock --output-file requirements-test.lock
+	$(COMPILE:pyproject.toml=) --group build --constraint requirements-test.lock --output-file requirements-build.lock
+	$(COMPILE:pyproject.toml=) --group node --output-file requirements-node.lock
+
+clean: ## Remove what the other targets made in this folder
+	rm -rf $(VENV) tests/support/node/node_modules docs/examples/upstream_identity/node_modules
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
