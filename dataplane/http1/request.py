@@ -1,0 +1,146 @@
+"""A request's head, read by h11 behind the gate: `read_request_head` is the one seam where bytes become a request."""
+
+from __future__ import annotations
+
+import h11
+
+from dataplane.http1.authority import parse_authority, same_authority
+from dataplane.http1.buffer import TARGET_MAX_BYTES
+from dataplane.http1.gate import (
+    REQUEST_BYTES,
+    check_framing_lines,
+    check_head,
+    comma_tokens,
+    framing_line_count,
+    parse_length,
+)
+from dataplane.http1.heads import CHUNKED, Authority, Headers, ProtocolError, RequestHead
+
+HEADERS_MAX = 100
+"""Default of `GATEWAY_MAX_HEADERS`."""
+
+# The headers that decide something here; all others pass through this module unread.
+_DECIDING = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"expect"})
+_SCHEMES = {"http": 80, "https": 443}
+
+
+def read_request_head(raw: bytes, *, max_headers: int = HEADERS_MAX) -> RequestHead:
+    """The request that `raw`, one whole head with its blank line, means to every reader.
+
+    A pure function of the bytes. Raises `ProtocolError` with the code of the answer: `bad_request`,
+    `uri_too_long`, `expectation_failed`, `headers_too_large`, `not_implemented`, `http_version_not_supported`
+    (CONTRACT §2.5, §3.1; RFC 9112 §2–§3, §6; RFC 9110 §7.2, §7.8, §10.1.1). Its size is the buffer's business.
+    """
+    check_head(raw, REQUEST_BYTES, max_headers=max_headers, malformed="bad_request", too_many="headers_too_large")
+    event = _parse(raw)
+    if event.http_version not in (b"1.1", b"1.0"):
+        raise ProtocolError("http_version_not_supported", "a version other than HTTP/1.0 and HTTP/1.1")
+    http_1_0 = event.http_version == b"1.0"
+    headers = tuple([(name.lower(), value) for name, value in event.headers.raw_items()])
+    deciding = [header for header in headers if header[0] in _DECIDING]
+
+    method = event.method.decode("ascii")
+    host, body_length, connection = _host_framing_connection(raw, deciding, http_1_0=http_1_0)
+    path, query = _target(event.target.decode("ascii"), method, host)
+    upgrade = "" if http_1_0 or b"upgrade" not in connection else _upgrade(deciding)
+    if upgrade and body_length:
+        raise ProtocolError("bad_request", "an upgrade with a body")
+    return RequestHead(
+        method=method,
+        path=path,
+        query=query,
+        http_1_0=http_1_0,
+        headers=headers,
+        authority=host,
+        body_length=body_length,
+        keep_alive=b"close" not in connection and (not http_1_0 or b"keep-alive" in connection),
+        expect_continue=not http_1_0 and _expects_continue(deciding) and body_length != 0,
+        upgrade=upgrade,
+    )
+
+
+def _parse(raw: bytes) -> h11.Request:
+    """What h11 makes of the head. Its messages quote the bytes, secrets among them: only their fixed part is kept."""
+    connection = h11.Connection(h11.SERVER)
+    connection.receive_data(raw)
+    try:
+        event = connection.next_event()
+    except h11.RemoteProtocolError as failure:
+        reason = str(failure).partition(":")[0]
+        # A coding that h11 does not know is 501 only where it alone frames the body.
+        unknown_coding = failure.error_status_hint == 501 and framing_line_count(raw) == 1
+        raise ProtocolError("not_implemented" if unknown_coding else "bad_request", reason) from None
+    if not isinstance(event, h11.Request):
+        raise ProtocolError("bad_request", "not a request")
+    return event
+
+
+def _host_framing_connection(
+    raw: bytes, deciding: list[tuple[bytes, bytes]], *, http_1_0: bool
+) -> tuple[Authority | None, int, list[bytes]]:
+    host: Authority | None = None
+    body_length = 0
+    connection: list[bytes] = []
+    for name, value in deciding:
+        if name == b"host":
+            host = parse_authority(value)
+        elif name == b"connection":
+            connection += comma_tokens(value)
+        elif name == b"content-length":
+            check_framing_lines(raw, "bad_request")
+            body_length = parse_length(value, "bad_request")
+        elif name == b"transfer-encoding":
+            check_framing_lines(raw, "bad_request")
+            if http_1_0:
+                raise ProtocolError("bad_request", "a transfer coding in HTTP/1.0")
+            body_length = CHUNKED
+    return host, body_length, connection
+
+
+def _target(target: str, method: str, host: Authority | None) -> tuple[str, str]:
+    """Path and query of the target; its form is one of the three of CONTRACT §3.1."""
+    if len(target) > TARGET_MAX_BYTES:
+        raise ProtocolError("uri_too_long", "a request target over its bound")
+    if method == "CONNECT":
+        raise ProtocolError("not_implemented", "CONNECT")
+    if "#" in target:
+        raise ProtocolError("bad_request", "a fragment in the request target")
+    if target == "*":
+        if method != "OPTIONS":
+            raise ProtocolError("bad_request", "the asterisk form with another method than OPTIONS")
+        return target, ""
+    if not target.startswith("/"):
+        target = _origin_form(target, method, host)
+    path, question_mark, query = target.partition("?")
+    return path, question_mark + query
+
+
+def _origin_form(target: str, method: str, host: Authority | None) -> str:
+    """The origin form of an absolute-form target, whose authority must be the one `Host` names (RFC 9112 §3.2.2)."""
+    scheme, separator, rest = target.partition("://")
+    default_port = _SCHEMES.get(scheme.lower())
+    if not separator or default_port is None:
+        raise ProtocolError("bad_request", "a request target of an unknown form")
+    end = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
+    authority = parse_authority(rest[:end].encode("ascii"))
+    if host is None or not same_authority(authority, host, default_port):
+        raise ProtocolError("bad_request", "an absolute target that disagrees with Host")
+    if end == len(rest):
+        # RFC 9112 §3.2.4: the last proxy writes the asterisk form for it.
+        return "*" if method == "OPTIONS" else "/"
+    return rest[end:] if rest[end] == "/" else "/" + rest[end:]
+
+
+def _upgrade(deciding: Headers | list[tuple[bytes, bytes]]) -> str:
+    """The protocols the caller offers; `websocket` alone where it is among them. h2c is ignored (RFC 9113 §3.1)."""
+    offered = [token for name, value in deciding if name == b"upgrade" for token in comma_tokens(value)]
+    if b"websocket" in offered:
+        return "websocket"
+    return ", ".join(token.decode("ascii") for token in offered if token != b"h2c")
+
+
+def _expects_continue(deciding: list[tuple[bytes, bytes]]) -> bool:
+    expectations = [value for name, value in deciding if name == b"expect"]
+    if any(value.lower() != b"100-continue" for value in expectations):
+        raise ProtocolError("expectation_failed", "an expectation other than 100-continue")
+    return bool(expectations)
