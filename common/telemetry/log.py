@@ -1,0 +1,256 @@
+"""JSON logs: one line an event, redacted before anything is written, and never an exception to the caller (§12.2).
+
+`Log` is for events, at any level. `RequestLog` is for the one line of each request, on the hot path: its fields are
+fixed, and only those that a caller can fill are looked at.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import orjson
+
+from common.settings.secret import Secret
+from common.telemetry.redact import (
+    REDACTED,
+    TEXT_MAX,
+    bounded,
+    escape_controls,
+    is_sensitive_name,
+    redact_target,
+    redact_text,
+    safe_target,
+    safe_text,
+)
+
+Write = Callable[[bytes], object]
+Level = Literal["debug", "info", "warning", "error"]
+
+LEVELS: dict[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+STACK_MAX = 8_192
+ITEMS_MAX = 50
+"""Entries kept of a list, mapping or the fields of an event."""
+DEPTH_MAX = 4
+INT_MAX = 2**63 - 1
+SHORT_MAX = 256
+"""Of what is short by nature: a host, an address, a user agent, a subject."""
+
+
+class Clock:
+    """The time of a line, RFC 3339 in UTC with milliseconds; the text of a second is made once."""
+
+    __slots__ = ("_now", "_prefix", "_second")
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._second = -1
+        self._prefix = ""
+
+    def text(self) -> str:
+        """Now, as `2026-01-31T23:59:59.999Z`."""
+        now_ms = int(self._now() * 1000)
+        second, millisecond = divmod(now_ms, 1000)
+        if second != self._second:
+            self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
+            self._second = second
+        return f"{self._prefix}{millisecond:03d}Z"
+
+
+class Log:
+    """Writes events. `write` takes one line, a UTF-8 JSON object with its line feed; it must not block.
+
+    Field names are the contract's (`requestId`, `route`, …). A field whose name is a credential's is redacted, and so
+    is every text that holds one; `exc=<exception>` adds its text and stack. A value of any type may be passed.
+    """
+
+    def __init__(
+        self,
+        write: Write,
+        *,
+        level: Level = "info",
+        now: Callable[[], float] = time.time,
+        bound: Mapping[str, object] | None = None,
+    ) -> None:
+        self._write = write
+        self._level = level
+        self._threshold = LEVELS[level]
+        self._now = now
+        self._clock = Clock(now)
+        self._bound = dict(bound or {})
+
+    def debug(self, msg: str, **fields: object) -> None:
+        if self._threshold <= 10:
+            self._emit("debug", msg, fields)
+
+    def info(self, msg: str, **fields: object) -> None:
+        if self._threshold <= 20:
+            self._emit("info", msg, fields)
+
+    def warning(self, msg: str, **fields: object) -> None:
+        if self._threshold <= 30:
+            self._emit("warning", msg, fields)
+
+    def error(self, msg: str, **fields: object) -> None:
+        self._emit("error", msg, fields)
+
+    def bind(self, **fields: object) -> Log:
+        """A log whose every line carries these fields."""
+        return Log(self._write, level=self._level, now=self._now, bound={**self._bound, **fields})
+
+    def requests(self) -> RequestLog:
+        """The log of requests that writes to the same place at the same level."""
+        return RequestLog(self._write, level=self._level, now=self._now)
+
+    def _emit(self, level: Level, msg: str, fields: dict[str, object]) -> None:
+        try:
+            line = event_line(self._clock.text(), level, msg, {**self._bound, **fields})
+        except Exception as error:  # noqa: BLE001 - a log line must not end what it describes, whatever a repr does
+            line = _unwritable(self._clock.text(), error)
+        self._write(line)
+
+
+def event_line(time_text: str, level: Level, msg: str, fields: Mapping[str, object]) -> bytes:
+    """One event as a line. `time`, `level` and `msg` come first and cannot be replaced by a field."""
+    event: dict[str, object] = {"time": time_text, "level": level, "msg": safe_text(msg)}
+    for name, value in list(fields.items())[:ITEMS_MAX]:
+        if name == "exc" and isinstance(value, BaseException):
+            event["error"] = _exception(value)
+            event["stack"] = _stack(value)
+        else:
+            event.setdefault(_name(name), _field(name, value, 0))
+    return orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class RequestLog:
+    """Writes the line of a request: the fields of the contract, always all of them, `null` where one does not apply."""
+
+    def __init__(self, write: Write, *, level: Level = "info", now: Callable[[], float] = time.time) -> None:
+        self._write = write
+        self._threshold = LEVELS[level]
+        self._clock = Clock(now)
+
+    def line(
+        self,
+        *,
+        request_id: str,
+        trace_id: str,
+        span_id: str,
+        client: str,
+        host: str,
+        method: str,
+        path: str,
+        query: str,
+        route: str,
+        status: int,
+        outcome: str,
+        error: str,
+        detail: str,
+        subject: str | None,
+        workspace_id: str | None,
+        upstream: str,
+        upstream_s: float | None,
+        duration_s: float,
+        bytes_in: int,
+        bytes_out: int,
+        user_agent: bytes | None,
+    ) -> None:
+        """Write the line of one request.
+
+        `query` is `""` or begins with `?`. `request_id`, the trace's ids and `route` are the gateway's own and written
+        as they are. `detail` is the cause behind `error`, for the operator. A failure is a warning, the
+        gateway's own fault (`internal_error`) an error, everything else information.
+        """
+        level = "info" if outcome != "failed" else "error" if error == "internal_error" else "warning"
+        if LEVELS[level] < self._threshold:
+            return
+        try:
+            line = orjson.dumps(
+                {
+                    "time": self._clock.text(),
+                    "level": level,
+                    "msg": "request",
+                    "requestId": request_id,
+                    "traceId": trace_id,
+                    "spanId": span_id,
+                    "client": client,
+                    "host": _short(host),
+                    "method": _short(method),
+                    "path": _target(path, query),
+                    "route": route,
+                    "status": status,
+                    "outcome": outcome,
+                    "error": error or None,
+                    "detail": safe_text(detail) if detail else None,
+                    "subject": None if subject is None else _short(subject),
+                    "workspaceId": None if workspace_id is None else _short(workspace_id),
+                    "upstream": upstream or None,
+                    "upstreamMs": None if upstream_s is None else round(upstream_s * 1000, 3),
+                    "durationMs": round(duration_s * 1000, 3),
+                    "bytesIn": bytes_in,
+                    "bytesOut": bytes_out,
+                    "userAgent": None if user_agent is None else _short(user_agent.decode("latin-1")),
+                },
+                option=orjson.OPT_APPEND_NEWLINE,
+            )
+        except Exception as failure:  # noqa: BLE001 - the request was answered; its line must not break what follows
+            line = _unwritable(self._clock.text(), failure, requestId=str(request_id))
+        self._write(line)
+
+
+def _unwritable(time_text: str, failure: Exception, **fields: object) -> bytes:
+    """The line in place of one that could not be made: a value had a type that its place does not allow."""
+    return event_line(time_text, "error", "A log line could not be made", {"error": type(failure).__name__, **fields})
+
+
+def _short(text: str) -> str:
+    if len(text) <= SHORT_MAX and text.isprintable():
+        return text
+    return escape_controls(bounded(text, SHORT_MAX))
+
+
+def _target(path: str, query: str) -> str:
+    target = path + query if query else path
+    if len(target) <= TEXT_MAX and target.isprintable():
+        return redact_target(target)
+    return safe_target(target)
+
+
+def _name(name: str) -> str:
+    return escape_controls(bounded(name, 64))
+
+
+def _field(name: str, value: object, depth: int) -> object:
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if -INT_MAX <= value <= INT_MAX else str(value)
+    if isinstance(value, Secret) or is_sensitive_name(name):
+        return REDACTED
+    if isinstance(value, str):
+        return safe_text(value)
+    if isinstance(value, bytes | bytearray):
+        return safe_text(bytes(value[: 4 * TEXT_MAX]).decode("latin-1"))
+    if isinstance(value, BaseException):
+        return _exception(value)
+    if depth < DEPTH_MAX and isinstance(value, Mapping):
+        return {_name(str(key)): _field(str(key), item, depth + 1) for key, item in list(value.items())[:ITEMS_MAX]}
+    if depth < DEPTH_MAX and isinstance(value, list | tuple | set | frozenset):
+        return [_field("", item, depth + 1) for item in list(value)[:ITEMS_MAX]]
+    return safe_text(str(value))
+
+
+def _exception(error: BaseException) -> str:
+    text = str(error)
+    name = type(error).__name__
+    return safe_text(f"{name}: {text}" if text else name)
+
+
+def _stack(error: BaseException) -> str:
+    """Where it was raised, innermost frames last; the line feeds stay, as JSON escapes."""
+    entries = [redact_text(entry[: 2 * TEXT_MAX]) for entry in traceback.format_exception(error)]
+    text = "".join(entry[:TEXT_MAX] for entry in entries)
+    return "\n".join(escape_controls(line) for line in text[-STACK_MAX:].split("\n"))
