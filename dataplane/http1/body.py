@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
-from dataplane.http1.gate import LENGTH_MAX
+from dataplane.http1.gate import CRLF, LENGTH_MAX
 from dataplane.http1.heads import ProtocolError
 
 EXTENSION_MAX_BYTES = 1024
@@ -183,15 +183,16 @@ class ChunkedBody:
         return pos
 
     def _read_data_end(self, data: bytes, pos: int) -> int:
-        if not self._line and data.startswith(b"\r\n", pos):
+        expected = CRLF[len(self._line) :]
+        sent = data[pos : pos + len(expected)]
+        if not expected.startswith(sent):
+            raise ProtocolError(self._codes[0], "chunk data without its CRLF")
+        if sent == expected:
+            self._line.clear()
             self._at = _At.SIZE
-            return pos + 2
-        line, pos = self._read_line(data, pos, 2, self._codes[0])
-        if line is not None:
-            if line:
-                raise ProtocolError(self._codes[0], "chunk data without its CRLF")
-            self._at = _At.SIZE
-        return pos
+        else:
+            self._line += sent
+        return pos + len(sent)
 
     def _read_trailer(self, data: bytes, pos: int) -> int:
         room = self._trailers_max_bytes - self._trailers_bytes

@@ -77,3 +77,10 @@ class ResponseHead:
     headers: Headers
     body_length: int
     keep_alive: bool
+
+    def value(self, name: bytes) -> bytes | None:
+        """The first value of a header."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None

@@ -6,22 +6,30 @@ import h11
 
 from dataplane.http1.authority import parse_authority, same_authority
 from dataplane.http1.buffer import TARGET_MAX_BYTES
-from dataplane.http1.gate import (
-    REQUEST_BYTES,
-    check_framing_lines,
-    check_head,
-    comma_tokens,
-    framing_line_count,
-    parse_length,
-)
-from dataplane.http1.heads import CHUNKED, Authority, Headers, ProtocolError, RequestHead
+from dataplane.http1.gate import REQUEST_SHAPE, check_coding, check_head, comma_tokens, content_length
+from dataplane.http1.heads import CHUNKED, Authority, ProtocolError, RequestHead
 
 HEADERS_MAX = 100
 """Default of `GATEWAY_MAX_HEADERS`."""
 
+# Names that a reader who takes `_` and `.` for `-` would frame the body by. No caller means well with them.
+_FRAMING_LOOKALIKES = frozenset(
+    word + mark + other
+    for word, other in ((b"content", b"length"), (b"transfer", b"encoding"))
+    for mark in (b"_", b".")
+)
 # The headers that decide something here; all others pass through this module unread.
-_DECIDING = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"expect"})
+_DECIDING = _FRAMING_LOOKALIKES | {
+    b"host",
+    b"content-length",
+    b"transfer-encoding",
+    b"connection",
+    b"upgrade",
+    b"expect",
+}
 _SCHEMES = {"http": 80, "https": 443}
+
+_Lines = list[tuple[bytes, bytes]]
 
 
 def read_request_head(raw: bytes, *, max_headers: int = HEADERS_MAX) -> RequestHead:
@@ -31,18 +39,24 @@ def read_request_head(raw: bytes, *, max_headers: int = HEADERS_MAX) -> RequestH
     `uri_too_long`, `expectation_failed`, `headers_too_large`, `not_implemented`, `http_version_not_supported`
     (CONTRACT §2.5, §3.1; RFC 9112 §2–§3, §6; RFC 9110 §7.2, §7.8, §10.1.1). Its size is the buffer's business.
     """
-    check_head(raw, REQUEST_BYTES, max_headers=max_headers, malformed="bad_request", too_many="headers_too_large")
+    lines = check_head(
+        raw, REQUEST_SHAPE, max_headers=max_headers, malformed="bad_request", too_many="headers_too_large"
+    )
     event = _parse(raw)
-    if event.http_version not in (b"1.1", b"1.0"):
-        raise ProtocolError("http_version_not_supported", "a version other than HTTP/1.0 and HTTP/1.1")
     http_1_0 = event.http_version == b"1.0"
+    if not http_1_0 and event.http_version != b"1.1":
+        raise ProtocolError("http_version_not_supported", "a version other than HTTP/1.0 and HTTP/1.1")
     headers = tuple([(name.lower(), value) for name, value in event.headers.raw_items()])
-    deciding = [header for header in headers if header[0] in _DECIDING]
+    if len(headers) != lines:
+        # h11 makes one of equal lengths.
+        raise ProtocolError("bad_request", "a repeated content length")
 
+    deciding = [header for header in headers if header[0] in _DECIDING]
+    host, body_length, connection, expects_continue = _decide(raw, deciding, http_1_0=http_1_0)
     method = event.method.decode("ascii")
-    host, body_length, connection = _host_framing_connection(raw, deciding, http_1_0=http_1_0)
     path, query = _target(event.target.decode("ascii"), method, host)
-    upgrade = "" if http_1_0 or b"upgrade" not in connection else _upgrade(deciding)
+    # An upgrade is ignored in HTTP/1.0 (RFC 9110 §7.8).
+    upgrade = _upgrade(deciding) if b"upgrade" in connection and not http_1_0 else ""
     if upgrade and body_length:
         raise ProtocolError("bad_request", "an upgrade with a body")
     return RequestHead(
@@ -54,7 +68,7 @@ def read_request_head(raw: bytes, *, max_headers: int = HEADERS_MAX) -> RequestH
         authority=host,
         body_length=body_length,
         keep_alive=b"close" not in connection and (not http_1_0 or b"keep-alive" in connection),
-        expect_continue=not http_1_0 and _expects_continue(deciding) and body_length != 0,
+        expect_continue=expects_continue and body_length != 0,
         upgrade=upgrade,
     )
 
@@ -67,34 +81,50 @@ def _parse(raw: bytes) -> h11.Request:
         event = connection.next_event()
     except h11.RemoteProtocolError as failure:
         reason = str(failure).partition(":")[0]
-        # A coding that h11 does not know is 501 only where it alone frames the body.
-        unknown_coding = failure.error_status_hint == 501 and framing_line_count(raw) == 1
-        raise ProtocolError("not_implemented" if unknown_coding else "bad_request", reason) from None
+        raise ProtocolError("not_implemented" if _is_unknown_coding(failure, raw) else "bad_request", reason) from None
     if not isinstance(event, h11.Request):
         raise ProtocolError("bad_request", "not a request")
     return event
 
 
-def _host_framing_connection(
-    raw: bytes, deciding: list[tuple[bytes, bytes]], *, http_1_0: bool
-) -> tuple[Authority | None, int, list[bytes]]:
+def _is_unknown_coding(failure: h11.RemoteProtocolError, raw: bytes) -> bool:
+    """A coding that h11 does not know is 501 only where nothing else frames the body; the rest is malformed."""
+    lowered = raw.lower()
+    return (
+        failure.error_status_hint == 501
+        and lowered.count(b"\r\ntransfer-encoding:") == 1
+        and b"\r\ncontent-length:" not in lowered
+    )
+
+
+def _decide(raw: bytes, deciding: _Lines, *, http_1_0: bool) -> tuple[Authority | None, int, list[bytes], bool]:
+    """Host, body length, the options of `Connection`, and whether 100-continue is expected."""
     host: Authority | None = None
-    body_length = 0
+    body_length: int | None = None
     connection: list[bytes] = []
+    expects_continue = False
     for name, value in deciding:
         if name == b"host":
             host = parse_authority(value)
         elif name == b"connection":
             connection += comma_tokens(value)
         elif name == b"content-length":
-            check_framing_lines(raw, "bad_request")
-            body_length = parse_length(value, "bad_request")
+            if body_length is not None:
+                raise ProtocolError("bad_request", "a content length beside a transfer coding")
+            body_length = content_length(raw, value, "bad_request")
         elif name == b"transfer-encoding":
-            check_framing_lines(raw, "bad_request")
-            if http_1_0:
-                raise ProtocolError("bad_request", "a transfer coding in HTTP/1.0")
+            if body_length is not None or http_1_0:
+                raise ProtocolError("bad_request", "a transfer coding beside a content length or in HTTP/1.0")
+            check_coding(raw, "bad_request")
             body_length = CHUNKED
-    return host, body_length, connection
+        elif name == b"expect":
+            # RFC 9110 §10.1.1: HTTP/1.0 ignores it.
+            if not http_1_0 and value.lower() != b"100-continue":
+                raise ProtocolError("expectation_failed", "an expectation other than 100-continue")
+            expects_continue = not http_1_0
+        elif name in _FRAMING_LOOKALIKES:
+            raise ProtocolError("bad_request", "a header that passes for a framing header")
+    return host, body_length or 0, connection, expects_continue
 
 
 def _target(target: str, method: str, host: Authority | None) -> tuple[str, str]:
@@ -131,16 +161,9 @@ def _origin_form(target: str, method: str, host: Authority | None) -> str:
     return rest[end:] if rest[end] == "/" else "/" + rest[end:]
 
 
-def _upgrade(deciding: Headers | list[tuple[bytes, bytes]]) -> str:
+def _upgrade(deciding: _Lines) -> str:
     """The protocols the caller offers; `websocket` alone where it is among them. h2c is ignored (RFC 9113 §3.1)."""
     offered = [token for name, value in deciding if name == b"upgrade" for token in comma_tokens(value)]
     if b"websocket" in offered:
         return "websocket"
     return ", ".join(token.decode("ascii") for token in offered if token != b"h2c")
-
-
-def _expects_continue(deciding: list[tuple[bytes, bytes]]) -> bool:
-    expectations = [value for name, value in deciding if name == b"expect"]
-    if any(value.lower() != b"100-continue" for value in expectations):
-        raise ProtocolError("expectation_failed", "an expectation other than 100-continue")
-    return bool(expectations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import h11
 
-from dataplane.http1.gate import RESPONSE_BYTES, check_framing_lines, check_head, comma_tokens, parse_length
+from dataplane.http1.gate import RESPONSE_SHAPE, check_coding, check_head, comma_tokens, content_length
 from dataplane.http1.heads import CHUNKED, UNTIL_CLOSE, ProtocolError, ResponseHead
 
 RESPONSE_HEADERS_MAX = 500
@@ -26,12 +26,17 @@ def read_response_head(raw: bytes, request_method: str) -> ResponseHead:
     `content-length` of a `HEAD` answer stays among the headers. The reason phrase is reduced to visible ASCII.
     Any violation raises `ProtocolError("bad_gateway")` (§11.3).
     """
-    check_head(raw, RESPONSE_BYTES, max_headers=RESPONSE_HEADERS_MAX, malformed="bad_gateway", too_many="bad_gateway")
+    lines = check_head(
+        raw, RESPONSE_SHAPE, max_headers=RESPONSE_HEADERS_MAX, malformed="bad_gateway", too_many="bad_gateway"
+    )
     event = _parse(raw)
-    if event.http_version not in (b"1.1", b"1.0"):
-        raise ProtocolError("bad_gateway", "a version other than HTTP/1.0 and HTTP/1.1")
     http_1_0 = event.http_version == b"1.0"
+    if not http_1_0 and event.http_version != b"1.1":
+        raise ProtocolError("bad_gateway", "a version other than HTTP/1.0 and HTTP/1.1")
     headers = tuple([(name.lower(), value) for name, value in event.headers.raw_items()])
+    if len(headers) != lines:
+        # h11 makes one of equal lengths.
+        raise ProtocolError("bad_gateway", "a repeated content length")
 
     declared = UNTIL_CLOSE
     connection: list[bytes] = []
@@ -39,12 +44,13 @@ def read_response_head(raw: bytes, request_method: str) -> ResponseHead:
         if name == b"connection":
             connection += comma_tokens(value)
         elif name == b"content-length":
-            check_framing_lines(raw, "bad_gateway")
-            declared = parse_length(value, "bad_gateway")
+            if declared != UNTIL_CLOSE:
+                raise ProtocolError("bad_gateway", "a content length beside a transfer coding")
+            declared = content_length(raw, value, "bad_gateway")
         elif name == b"transfer-encoding":
-            check_framing_lines(raw, "bad_gateway")
-            if http_1_0:
-                raise ProtocolError("bad_gateway", "a transfer coding in HTTP/1.0")
+            if declared != UNTIL_CLOSE or http_1_0:
+                raise ProtocolError("bad_gateway", "a transfer coding beside a content length or in HTTP/1.0")
+            check_coding(raw, "bad_gateway")
             declared = CHUNKED
 
     body_length, framed = _body(event.status_code, request_method, declared)
