@@ -1,0 +1,124 @@
+"""The cross-site guard: what another site may make a browser do with the session cookie (§8, §10).
+
+    Sec-Fetch-Site, Origin, method, route -> refuses / refuses_handshake -> 403 cross_site_request
+
+It is the cookie that makes a request interesting, not the credential that authenticated it: a browser adds the cookie
+to requests that its user never meant to send.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from ipaddress import AddressValueError, IPv6Address
+from typing import TYPE_CHECKING
+
+from dataplane.errors import GatewayError
+from dataplane.forwarding.cookies import SESSION_COOKIE, parse_cookies
+
+if TYPE_CHECKING:
+    from dataplane.exchange import Exchange
+    from dataplane.forwarding.context import ForwardingContext
+    from dataplane.http1.heads import RequestHead
+    from dataplane.metrics import GatewayMetrics
+
+# Every other method may change state, the ones that are not registered included. `patch` is not `PATCH` to a browser,
+# but many an application takes it for one.
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+_SAME_SITE = frozenset({b"same-origin", b"same-site", b"none"})
+
+# RFC 6454 §6.2: scheme, host and port alone. A name of labels, an IPv4 address, or an IPv6 address in brackets.
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?)(?::([0-9]{1,5}))?")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+Origin = tuple[str, str, int | None]
+"""Scheme, host (IPv6 in its short form, in brackets) and port; None for the port of a scheme without a default."""
+
+
+def parse_origin(text: str) -> Origin | None:
+    """An origin whose equal is the same origin; None for `null` and for whatever is not exactly one origin."""
+    found = _ORIGIN.fullmatch(text.lower()) if text.isascii() else None
+    if found is None:
+        return None
+    scheme, host, digits = found.groups()
+    port = int(digits) if digits else _DEFAULT_PORTS.get(scheme)
+    if port is not None and not 0 < port <= 65_535:
+        return None
+    if host.startswith("["):
+        try:
+            host = f"[{IPv6Address(host[1:-1])}]"
+        except AddressValueError:
+            return None
+    return scheme, host, port
+
+
+class CrossSiteGuard:
+    """Refuses what another site made a browser send. Step 10 of the dispatcher; `refuses` serves the logout too.
+
+    `allowed_origins` are those beside the gateway's own. Raises `ValueError` for one that is no origin.
+    """
+
+    def __init__(self, allowed_origins: Iterable[str], *, strict: bool, metrics: GatewayMetrics) -> None:
+        self._allowed = frozenset(_configured(text) for text in allowed_origins)
+        self._strict = strict
+        self._metrics = metrics
+
+    async def __call__(self, x: Exchange) -> None:
+        """Raise `GatewayError("cross_site_request")`, before Access or an upstream is asked (§2.3, step 10)."""
+        if x.match is None or not carries_session(x):
+            return
+        route = x.match.route
+        strict = self._strict if route.cross_site is None else route.cross_site == "strict"
+        handshake = route.websocket and x.head.upgrade == "websocket"
+        if (handshake and self.refuses_handshake(x.head, x.forwarding)) or self.refuses(
+            x.head, x.forwarding, state_changing=x.head.method not in SAFE_METHODS, strict=strict
+        ):
+            self._metrics.auth_failures.inc(route.id, "cross_site")
+            raise GatewayError("cross_site_request", _described(x.head))
+
+    def refuses(self, head: RequestHead, forwarding: ForwardingContext, *, state_changing: bool, strict: bool) -> bool:
+        """The table of §8. `strict`: cross-site requests that change nothing are refused as well."""
+        if not state_changing and not strict:
+            return False
+        site = head.values(b"sec-fetch-site")
+        if site and not (len(site) == 1 and site[0] in _SAME_SITE):
+            return True  # `cross-site`, or what no browser sends
+        origins = head.values(b"origin")
+        if not origins or self._allows(origins, forwarding):
+            return False
+        # A foreign origin of the same site (a sibling name) is not cross-site: it may read, and change nothing.
+        return state_changing or not site
+
+    def refuses_handshake(self, head: RequestHead, forwarding: ForwardingContext) -> bool:
+        """Whether a WebSocket handshake with the session cookie names no allowed origin (§10)."""
+        return not self._allows(head.values(b"origin"), forwarding)
+
+    def _allows(self, origins: Sequence[bytes], forwarding: ForwardingContext) -> bool:
+        origin = parse_origin(origins[0].decode("latin-1")) if len(origins) == 1 else None
+        if origin is None:
+            return False
+        return origin in self._allowed or origin == parse_origin(f"{forwarding.scheme}://{forwarding.host}")
+
+
+def carries_session(x: Exchange) -> bool:
+    """Whether the request holds the session cookie, of whatever value."""
+    if x.cookies is not None:
+        return SESSION_COOKIE in x.cookies
+    return any(name == SESSION_COOKIE for name, _ in parse_cookies(x.head.values(b"cookie")))
+
+
+def _configured(text: str) -> Origin:
+    origin = parse_origin(text)
+    if origin is None:
+        raise ValueError(f"not an origin: {text!r}")
+    return origin
+
+
+def _described(head: RequestHead) -> str:
+    site, origin = head.value(b"sec-fetch-site"), head.value(b"origin")
+    return f"sec-fetch-site={_shown(site)} origin={_shown(origin)}"
+
+
+def _shown(value: bytes | None) -> str:
+    return "-" if value is None else value[:200].decode("latin-1")

@@ -1,0 +1,112 @@
+"""The request headers that an upstream gets (§7.1).
+
+    caller's headers -> what passes (policy) -+
+    cookies, authorization -> as rewritten ---+-> for_upstream: host, the above, the gateway's own, signature
+    context, trace, identity -> written ------+
+
+What depends on the upstream alone (host, credentials of a version 1 table, the signed path) is added for each attempt;
+the rest is made once for the exchange. The gateway's own headers come last and replace nothing: every name that it
+writes has been kept out before.
+"""
+
+from __future__ import annotations
+
+from common.identity.headers import SIGNATURE, IdentityFields, SubjectUnwritable, WrittenIdentity, written_identity
+from common.identity.principal import Principal
+from common.identity.signature import IdentitySigner, identity_payload
+from common.routetable.compiled import Route, Upstream
+from common.telemetry.trace import TraceContext
+from dataplane.errors import GatewayError
+from dataplane.forwarding.context import ForwardingContext
+from dataplane.forwarding.cookies import upstream_cookie
+from dataplane.forwarding.policy import Pairs, connection_names, passes_upstream, without_unsafe
+from dataplane.http1.heads import RequestHead
+
+
+class RequestHeaders:
+    """The headers of one exchange, for any of its upstreams. Framing (`content-length`, `transfer-encoding`) is not
+    among them: it is made where the body is written.
+
+    Raises `GatewayError("internal_error")` for a subject that no header can carry, before anything is sent.
+    """
+
+    __slots__ = ("_fields", "_forwarding", "_head", "_route", "_shared", "_signer")
+
+    def __init__(
+        self,
+        head: RequestHead,
+        *,
+        route: Route,
+        forwarding: ForwardingContext,
+        request_id: str,
+        trace: TraceContext,
+        principal: Principal | None,
+        workspace_id: str | None,
+        signer: IdentitySigner,
+    ) -> None:
+        identity = _identity(principal, workspace_id)
+        named = connection_names(head.values(b"connection"))
+        self._head = head
+        self._route = route
+        self._forwarding = forwarding
+        self._signer = signer
+        self._fields: IdentityFields | None = identity.fields if identity is not None else None
+
+        shared = [header for header in head.headers if passes_upstream(header[0])]
+        if route.forward_authorization:
+            shared += [header for header in head.headers if header[0] == b"authorization"]
+        if named:
+            shared = [header for header in shared if header[0] not in named]
+        cookie = None if b"cookie" in named else upstream_cookie(head.values(b"cookie"))
+        if cookie is not None:
+            shared.append((b"cookie", cookie))
+        shared += _written(forwarding, request_id, trace)
+        if identity is not None:
+            shared += identity.headers
+        self._shared = without_unsafe(shared)
+
+    def for_upstream(self, upstream: Upstream, path: str) -> Pairs:
+        """The headers of an attempt at `upstream`, which receives `path` (of `upstream_path`)."""
+        headers: Pairs = [(b"host", self.host(upstream).encode("ascii")), *self._shared]
+        if upstream.authorization is not None and not self._route.forward_authorization:
+            headers.append((b"authorization", upstream.authorization.encode("ascii")))
+        if self._fields is not None:
+            payload = identity_payload(
+                self._fields, method=self._head.method, path=path, query=self._head.query, host=self._forwarding.host
+            )
+            headers.append((SIGNATURE, self._signer.sign(payload)))
+        return headers
+
+    def host(self, upstream: Upstream) -> str:
+        """The `Host` that `upstream` sees: its own, the caller's effective one, or the route's (`upstreamHost`)."""
+        return upstream_host(self._route, self._forwarding, upstream)
+
+
+def upstream_host(route: Route, forwarding: ForwardingContext, upstream: Upstream) -> str:
+    """`RequestHeaders.host` as a function. A request without a host (HTTP/1.0) is sent under the upstream's own."""
+    if route.upstream_host == "upstream":
+        return upstream.authority
+    if route.upstream_host == "request":
+        return forwarding.host or upstream.authority
+    return route.upstream_host
+
+
+def _written(forwarding: ForwardingContext, request_id: str, trace: TraceContext) -> Pairs:
+    headers = [(b"x-request-id", request_id.encode("ascii")), (b"traceparent", trace.traceparent)]
+    if trace.tracestate is not None:
+        headers.append((b"tracestate", trace.tracestate))
+    if forwarding.chain:
+        headers.append((b"x-forwarded-for", forwarding.chain))
+    headers.append((b"x-forwarded-proto", forwarding.scheme.encode("ascii")))
+    if forwarding.host:
+        headers.append((b"x-forwarded-host", forwarding.host.encode("ascii")))
+    return headers
+
+
+def _identity(principal: Principal | None, workspace_id: str | None) -> WrittenIdentity | None:
+    if principal is None:
+        return None
+    try:
+        return written_identity(principal, workspace_id)
+    except SubjectUnwritable as error:
+        raise GatewayError("internal_error", str(error)) from error

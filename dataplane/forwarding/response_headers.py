@@ -1,0 +1,60 @@
+"""The response headers that a caller gets (§7.2).
+
+An upstream can neither set the gateway's cookies, nor speak in the gateway's name, nor send a browser to an address
+that only exists inside the deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from common.routetable.compiled import Route, Upstream
+from dataplane.forwarding.context import ForwardingContext
+from dataplane.forwarding.cookies import CONTROLS, GATEWAY_COOKIES
+from dataplane.forwarding.location import relative_location
+from dataplane.forwarding.policy import Pairs, connection_names, passes_downstream, without_unsafe
+from dataplane.http1.heads import ResponseHead
+
+_OURS = frozenset(name.encode("ascii") for name in GATEWAY_COOKIES)
+_LOCATIONS = frozenset({b"location", b"content-location"})
+
+
+def response_headers(
+    head: ResponseHead,
+    *,
+    route: Route,
+    upstream: Upstream,
+    forwarding: ForwardingContext,
+    request_id: str,
+    added: Iterable[tuple[bytes, bytes]] = (),
+) -> Pairs:
+    """The upstream's headers as the caller gets them, then the gateway's own: `added` (its cookies), `x-request-id`.
+
+    Framing is left out: the connection makes it from `head`, of which it takes the `content-length` of an answer to
+    `HEAD`. Repeated headers stay separate, in order, byte for byte.
+    """
+    named = connection_names([value for name, value in head.headers if name == b"connection"])
+    internal_host = "" if route.upstream_host in ("upstream", "request") else route.upstream_host
+    headers: Pairs = []
+    for name, value in without_unsafe([header for header in head.headers if passes_downstream(header[0])]):
+        if name in named or (name == b"set-cookie" and sets_gateway_cookie(value)):
+            continue
+        kept = value
+        if name in _LOCATIONS:
+            kept = relative_location(
+                value, upstream, internal_host=internal_host, public_name=forwarding.hostname or ""
+            )
+        headers.append((name, kept))
+    headers += added
+    headers.append((b"x-request-id", request_id.encode("ascii")))
+    return headers
+
+
+def sets_gateway_cookie(value: bytes) -> bool:
+    """Whether a browser could store this `Set-Cookie` as one of the gateway's cookies.
+
+    Wider than RFC 6265bis §5.6 reads it: case and control characters do not count, and neither do equals signs and
+    spaces in front, because `=gateway_session=x` is stored without a name and sent back as `gateway_session=x`.
+    """
+    pair = value.partition(b";")[0].translate(None, CONTROLS.replace(b"\t", b""))
+    return pair.lstrip(b"= \t").partition(b"=")[0].strip(b" \t").lower() in _OURS
