@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from common.telemetry.trace import TraceContext
-
     from common.identity.principal import Principal
     from common.routetable.compiled import Match
     from common.state.ports import Session
+    from common.telemetry.trace import TraceContext
     from dataplane.forwarding.context import ForwardingContext
     from dataplane.http1.heads import RequestHead, ResponseHead
     from dataplane.replies import Reply
@@ -31,6 +30,10 @@ class BodySource(Protocol):
 
     def resume(self) -> None: ...
 
+    def stop(self) -> None:
+        """Drop what is held and what still comes."""
+        ...
+
 
 class BodySink(Protocol):
     """Takes a body in pieces. `end` comes once, after the last piece; `failed` instead of it when the body broke."""
@@ -42,17 +45,46 @@ class BodySink(Protocol):
     def failed(self, code: str, reason: str) -> None: ...
 
 
+class PauseListener(Protocol):
+    """Hears when the caller takes no more bytes for now, and when it does again."""
+
+    def downstream_paused(self) -> None: ...
+
+    def downstream_resumed(self) -> None: ...
+
+
 class Downstream(Protocol):
-    """What the forwarding step needs of the connection that the request came on."""
+    """The connection that the request came on, as the answering steps see it (`dataplane.net.connection`)."""
 
-    body: BodySource
+    on_writable: PauseListener | None
 
-    def send_reply(self, reply: Reply) -> None:
-        """Write a whole answer (status line, headers, body) for the current request."""
+    @property
+    def body(self) -> BodySource: ...
+
+    @property
+    def responded(self) -> bool:
+        """A response head went out for the current request: nothing else may answer it."""
+        ...
+
+    @property
+    def writable(self) -> bool: ...
+
+    def send_reply(self, reply: Reply, extra: list[tuple[bytes, bytes]]) -> int:
+        """Write a whole answer of the gateway's own; how many body bytes went out."""
         ...
 
     def start_response(self, head: ResponseHead, headers: list[tuple[bytes, bytes]]) -> None:
-        """Write a response head; framing of the body is the connection's business."""
+        """Write an upstream's response head; how its body is framed for the caller is the connection's business."""
+        ...
+
+    def write_piece(self, piece: bytes) -> None: ...
+
+    def end_response(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def cut_response(self) -> None:
+        """End a response whose body broke, so that the caller sees that it is not whole."""
         ...
 
 
@@ -60,6 +92,7 @@ class Exchange:
     """One request on its way. Each slot is set by one step, named beside it, and read by later ones."""
 
     __slots__ = (
+        "admitted",
         "bytes_in",
         "bytes_out",
         "client_gone",
@@ -75,6 +108,7 @@ class Exchange:
         "principal",
         "request_id",
         "response_headers",
+        "route_id",
         "secure",
         "session",
         "snapshot",
@@ -106,6 +140,11 @@ class Exchange:
         self.forwarding: ForwardingContext
         # Step 4; None until then and where no route matches.
         self.match: Match | None = None
+        self.route_id: str = "unmatched"
+        """For logs and metrics: the route's id, `gateway` for the gateway's own endpoints, else `unmatched`."""
+        # Step 5.
+        self.admitted: bool = False
+        """It holds a slot of the admission, until its response begins."""
         # Step 8.
         self.cookies: dict[str, str] | None = None
         """Cookies of the request by name, parsed once by `forwarding.cookies`."""
@@ -126,8 +165,3 @@ class Exchange:
         self.bytes_in: int = 0
         self.bytes_out: int = 0
         self.client_gone: bool = False
-
-    @property
-    def route_id(self) -> str:
-        """The route's id for logs and metrics; `unmatched` before and without a match."""
-        return self.match.route.id if self.match is not None else "unmatched"

@@ -1,0 +1,220 @@
+"""The twelve steps of §2.3, one after the other, for every request; and the one record each of them leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
+
+from common.routetable.match import AmbiguousPath
+
+from common.telemetry.request_id import request_id
+from common.telemetry.trace import continue_trace
+from dataplane.accept import prefers_html
+from dataplane.errors import CLIENT_CLOSED_REQUEST, GatewayError
+from dataplane.exchange import Exchange
+from dataplane.forwarding.context import forwarding_context
+from dataplane.replies import Answered, Reply, error_reply
+
+if TYPE_CHECKING:
+    from common.settings.gateway import GatewaySettings
+    from common.telemetry.log import Log
+    from dataplane.admission import Admission
+    from dataplane.endpoints.router import Endpoints
+    from dataplane.http1.heads import ProtocolError
+    from dataplane.metrics import GatewayMetrics
+    from dataplane.record import Recorder
+    from dataplane.snapshot import Snapshot
+
+Step = Callable[[Exchange], Awaitable[None]]
+
+
+class Configuration(Protocol):
+    """Where the current snapshot comes from (`dataplane.reload`)."""
+
+    @property
+    def current(self) -> Snapshot | None: ...
+
+
+class Dispatcher:
+    """Handles every request of every connection. Built once; holds no state of a request."""
+
+    def __init__(
+        self,
+        *,
+        settings: GatewaySettings,
+        configuration: Configuration,
+        endpoints: Endpoints,
+        admission: Admission,
+        limits: Step,
+        authenticate: Step,
+        principal_limit: Step,
+        cross_site: Step,
+        workspace: Step,
+        forward: Step,
+        metrics: GatewayMetrics,
+        recorder: Recorder,
+        log: Log,
+    ) -> None:
+        self._configuration = configuration
+        self._endpoints = endpoints
+        self._admission = admission
+        self._limits = limits
+        self._authenticate = authenticate
+        self._principal_limit = principal_limit
+        self._cross_site = cross_site
+        self._workspace = workspace
+        self._forward = forward
+        self._metrics = metrics
+        self._recorder = recorder
+        self._log = log
+        self._environment_proxies = settings.trusted_proxies
+        self._hops = settings.trusted_proxy_hops
+        self._scheme = settings.public_url.partition("://")[0]
+
+    async def handle(self, x: Exchange) -> None:
+        """Answer one request and record it. Raises nothing but `CancelledError`."""
+        self._identify(x)
+        try:
+            await self._walk(x)
+        except GatewayError as error:
+            self._answer_error(x, error)
+        except Answered as answered:
+            self._answer(x, answered.reply)
+        except asyncio.CancelledError:
+            self._broken_off(x)
+            raise
+        except Exception as error:  # noqa: BLE001 (a bug answers 500 and is told; the next request is served)
+            self._report_bug(x, error)
+            self._answer_error(x, GatewayError("internal_error", f"{type(error).__name__} in the gateway"))
+        finally:
+            self._leave_admission(x)
+            self._recorder.record(x)
+
+    async def _walk(self, x: Exchange) -> None:
+        reply = self._endpoints.operations(x)
+        if reply is not None:
+            return self._answer(x, reply)
+
+        # 1. Configuration
+        snapshot = self._configuration.current
+        if snapshot is None:
+            raise GatewayError("not_ready", "no route table was ever loaded")
+        x.snapshot = snapshot
+
+        # 2. Forwarding context
+        x.forwarding = context = forwarding_context(
+            x.head, x.peer, trusted_proxies=snapshot.trusted_proxies, hops=self._hops, scheme=self._scheme_of(x)
+        )
+
+        # 3. Reserved path, and the gateway's own endpoints on its own names
+        table = snapshot.table
+        if table.owns_host(context.hostname):
+            reply = await self._endpoints.authentication(x)
+            if reply is not None:
+                return self._answer(x, reply)
+            if table.is_reserved(x.head.path):
+                raise GatewayError("not_found", "a reserved path")
+
+        # 4. Route match
+        try:
+            x.match = table.match(context.hostname, x.head.path, x.head.method)
+        except AmbiguousPath as ambiguous:
+            raise GatewayError("bad_request", str(ambiguous)) from None
+
+        # 5. Admission
+        self._admission.enter()
+        x.admitted = True
+        if x.match is not None:
+            x.route_id = x.match.route.id
+
+        # 6. Rate limits
+        await self._limits(x)
+
+        # 7. No route
+        if x.match is None:
+            raise GatewayError("no_route")
+
+        # 8. Authentication
+        await self._authenticate(x)
+
+        # 9. Principal limit
+        await self._principal_limit(x)
+
+        # 10. Cross-site guard
+        await self._cross_site(x)
+
+        # 11. Workspace check
+        await self._workspace(x)
+
+        # 12. Dispatch
+        if x.head.upgrade == "websocket":
+            self._refuse_upgrade(x)
+        await self._forward(x)
+        return None
+
+    def refuse_head(self, x: Exchange, error: ProtocolError) -> None:
+        """Answer and record a request whose head could not be read."""
+        self._identify(x)
+        self._answer_error(x, GatewayError(error.code, error.reason))
+        self._recorder.record(x)
+
+    def response_began(self, x: Exchange) -> None:
+        """The upstream's response head is on its way: the request no longer counts as waiting inside the gateway."""
+        self._leave_admission(x)
+
+    def _identify(self, x: Exchange) -> None:
+        x.request_id = request_id(x.head.values(b"x-request-id"))
+        x.trace = continue_trace(x.head.values(b"traceparent"), x.head.values(b"tracestate"))
+
+    def _scheme_of(self, x: Exchange) -> str:
+        return "https" if x.secure else self._scheme
+
+    @staticmethod
+    def _refuse_upgrade(x: Exchange) -> None:
+        assert x.match is not None  # noqa: S101 (step 7)
+        if not x.match.route.websocket:
+            raise GatewayError("websocket_not_allowed")
+        raise GatewayError("not_implemented", "this version relays no WebSockets")
+
+    def _answer(self, x: Exchange, reply: Reply) -> None:
+        x.status = reply.status
+        extra = [(b"x-request-id", x.request_id.encode("ascii")), *x.response_headers]
+        x.bytes_out += x.connection.send_reply(reply, extra)
+
+    def _answer_error(self, x: Exchange, error: GatewayError) -> None:
+        x.error = error.code
+        x.error_detail = error.detail
+        x.outcome = "failed" if error.spec.status >= 500 else "refused"
+        if x.connection.responded:
+            x.connection.cut_response()  # the status line is out: an error can only end the response
+            x.outcome = "aborted"
+            return
+        self._answer(x, error_reply(error, x.request_id, as_page=prefers_html(x.head.values(b"accept"))))
+
+    def _broken_off(self, x: Exchange) -> None:
+        """The caller left, or the drain's time ran out."""
+        x.outcome = "aborted"
+        side = "downstream" if x.client_gone else "gateway"
+        x.error_detail = "the caller left" if x.client_gone else "the gateway stopped"
+        if not x.connection.responded:
+            x.status = CLIENT_CLOSED_REQUEST
+        if side == "downstream":
+            self._metrics.aborted.inc(x.route_id, side)
+
+    def _report_bug(self, x: Exchange, error: Exception) -> None:
+        # Frames only: the message of an unforeseen exception may quote anything, a credential included.
+        frames = traceback.extract_tb(error.__traceback__)[-6:]
+        self._log.error(
+            "unexpected failure",
+            requestId=x.request_id,
+            traceId=x.trace.trace_id,
+            error=type(error).__name__,
+            frames=[f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames],
+        )
+
+    def _leave_admission(self, x: Exchange) -> None:
+        if x.admitted:
+            x.admitted = False
+            self._admission.leave()

@@ -1,0 +1,481 @@
+"""One downstream connection: bytes to requests, answers to bytes, and the rules of when it stays open.
+
+States: between requests it waits for a head; during an exchange the body goes to its sink and what lies behind it is
+held as the next request (bounded); after the last exchange it lingers shortly, so that a caller which still sends can
+read its answer, and closes. A caller that leaves during an exchange cancels it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol, cast
+
+from dataplane.exchange import Exchange, PauseListener
+from dataplane.http1.body import ChunkedBody, LengthBody
+from dataplane.http1.buffer import HeadBuffer
+from dataplane.http1.heads import CHUNKED, ProtocolError, RequestHead, ResponseHead
+from dataplane.http1.request import read_request_head
+from dataplane.http1.write import CONTINUE, LAST_CHUNK, chunk_parts, reason_phrase, response_framing, response_head
+from dataplane.net.dates import http_date
+from dataplane.net.request_body import Decoder, RequestBody
+from dataplane.net.timers import Timer, TimerWheel
+
+if TYPE_CHECKING:
+    from dataplane.net.tasks import TaskKeeper
+    from dataplane.replies import Reply
+
+# Bytes of following requests that are held while an exchange runs; more stops the reading of the socket.
+PIPELINE_MAX_BYTES = 65_536
+# A caller that still sends after its answer is read this long (idle, in all), so that a reset does not eat the answer.
+LINGER_IDLE_S = 2.0
+LINGER_MAX_S = 10.0
+
+
+class Handler(Protocol):
+    """What a connection hands its requests to. Neither call raises anything but `CancelledError`."""
+
+    async def handle(self, x: Exchange) -> None:
+        """Answer the request on `x.connection`."""
+        ...
+
+    def refuse_head(self, x: Exchange, error: ProtocolError) -> None:
+        """Answer a head that could not be read; the connection closes after it."""
+        ...
+
+
+class ConnectionLimits:
+    """The bounds of a connection, the same for all of a listener."""
+
+    __slots__ = ("head_max_bytes", "head_timeout_s", "keepalive_timeout_s", "max_connections", "max_headers")
+
+    def __init__(
+        self,
+        *,
+        head_max_bytes: int = 32_768,
+        max_headers: int = 100,
+        head_timeout_s: float = 10.0,
+        keepalive_timeout_s: float = 75.0,
+        max_connections: int = 10_000,
+    ) -> None:
+        self.head_max_bytes = head_max_bytes
+        self.max_headers = max_headers
+        self.head_timeout_s = head_timeout_s
+        self.keepalive_timeout_s = keepalive_timeout_s
+        self.max_connections = max_connections
+
+
+class Listener(Protocol):
+    """What the connections of one listener share."""
+
+    handler: Handler
+    limits: ConnectionLimits
+    wheel: TimerWheel
+    tasks: TaskKeeper
+    draining: bool
+
+    def opened(self, connection: DownstreamConnection) -> bool:
+        """Register a connection; False when there is no room for it."""
+        ...
+
+    def closed(self, connection: DownstreamConnection) -> None: ...
+
+
+class DownstreamConnection(asyncio.Protocol):
+    """The server's side of one connection."""
+
+    __slots__ = (
+        "_buffer",
+        "_closing",
+        "_eof",
+        "_exchange",
+        "_head_waiter",
+        "_keep_alive",
+        "_linger_until",
+        "_listener",
+        "_out",
+        "_pipelined",
+        "_reading",
+        "_refused",
+        "_response_chunked",
+        "_task",
+        "_timer",
+        "_transport",
+        "_writable",
+        "_write_paused",
+        "body",
+        "on_writable",
+        "peer",
+        "responded",
+        "response_done",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._transport: asyncio.Transport
+        self._buffer = HeadBuffer(listener.limits.head_max_bytes, skip_empty_line=True)
+        self._task: asyncio.Task[None] | None = None
+        self._head_waiter: asyncio.Future[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._timer: Timer = listener.wheel.timer()
+        self._exchange: Exchange | None = None
+        self._reading = True
+        self._write_paused = False
+        self._closing = False
+        self._refused = False
+        self._eof = False
+        self._linger_until = 0.0
+        self._keep_alive = True
+        self._pipelined = 0
+        self._response_chunked = False
+        self._out: list[bytes] = []
+        self.body: RequestBody = RequestBody(None, self._adjust_reading, None)
+        self.peer = ""
+        self.responded = False
+        """A response head went out for the current request."""
+        self.response_done = False
+        self.on_writable: PauseListener | None = None
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        name = transport.get_extra_info("peername")
+        self.peer = name[0] if isinstance(name, tuple) else ""
+        if not self._listener.opened(self):
+            self._closing = True
+            self._transport.write(OVERLOADED)
+            self._transport.close()
+            return
+        self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
+        self._task = self._listener.tasks.spawn(self._serve(), "downstream connection")
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing or self._refused:
+            if self._linger_until:
+                self._linger()
+            return
+        if self._exchange is not None:
+            data = self.body.feed(data)
+            if data:
+                self._buffer.feed(data)
+                self._pipelined += len(data)
+                self._adjust_reading()
+            return
+        if not self._buffer.started:
+            self._timer.set(self._listener.limits.head_timeout_s, self._head_timeout)
+        self._buffer.feed(data)
+        self._wake()
+
+    def eof_received(self) -> bool:
+        """The caller will send nothing more. In an exchange that is a caller that left: FIN is all it sends."""
+        self._eof = True
+        if self._closing:
+            self._transport.close()
+            return False
+        if self._exchange is not None:
+            self._caller_left()
+            return True
+        if self._buffer.started:
+            self._refuse(ProtocolError("bad_request", "the connection ended within a request head"))
+            return True
+        self.close()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (why makes no difference here)
+        self._timer.cancel()
+        self._closing = True
+        self._listener.closed(self)
+        self.resume_writing()
+        self._caller_left()
+        self._wake()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        if self.on_writable is not None:
+            self.on_writable.downstream_paused()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        if self.on_writable is not None:
+            self.on_writable.downstream_resumed()
+
+    # The task
+
+    async def _serve(self) -> None:
+        try:
+            while not self._closing:
+                x = await self._next_exchange()
+                if x is None:
+                    break
+                await self._listener.handler.handle(x)
+                if not await self._between():
+                    break
+        except asyncio.CancelledError:
+            if not self._closing and not self._transport.is_closing():
+                self._transport.abort()
+            raise
+        finally:
+            self._finish()
+
+    async def _next_exchange(self) -> Exchange | None:
+        """The next request, as soon as its head is whole; None when the connection ends first."""
+        while True:
+            try:
+                raw = self._buffer.take()
+                if raw is not None:
+                    return self._begin(read_request_head(raw, max_headers=self._listener.limits.max_headers))
+            except ProtocolError as error:
+                self._refuse(error)
+                return None
+            self._head_waiter = asyncio.get_running_loop().create_future()
+            await self._head_waiter
+            self._head_waiter = None
+            if self._closing or self._refused:
+                return None
+
+    def _begin(self, head: RequestHead) -> Exchange:
+        self._timer.cancel()
+        self.responded = False
+        self.response_done = False
+        self._keep_alive = head.keep_alive
+        self.body = RequestBody(
+            self._decoder(head), self._adjust_reading, self._send_continue if head.expect_continue else None
+        )
+        x = self._exchange = self._new_exchange(head)
+        rest = self._buffer.leftover()
+        if rest:
+            rest = self.body.feed(rest)
+            if rest:
+                self._buffer.feed(rest)
+        self._pipelined = len(rest)
+        return x
+
+    def _decoder(self, head: RequestHead) -> Decoder | None:
+        if head.body_length == 0:
+            return None
+        if head.body_length == CHUNKED:
+            limits = self._listener.limits
+            return ChunkedBody(trailers_max_bytes=limits.head_max_bytes, trailers_max=limits.max_headers)
+        return LengthBody(head.body_length)
+
+    def _new_exchange(self, head: RequestHead) -> Exchange:
+        return Exchange(head, self, peer=self.peer, secure=False, started_at=self._listener.wheel.clock())
+
+    async def _between(self) -> bool:
+        """Close the current exchange; whether the connection may carry another."""
+        self._exchange = None
+        if self._closing or self._transport.is_closing():
+            return False
+        if not self.body.complete or not self._keep_alive or self.body.broken:
+            return False
+        self.flush()
+        if self._write_paused:
+            # A caller that sends requests and reads no answers must not make this side hold them all.
+            self._timer.set(self._listener.limits.keepalive_timeout_s, self._transport.abort)
+            self._writable = asyncio.get_running_loop().create_future()
+            await self._writable
+            self._writable = None
+        if self._closing or self._transport.is_closing():
+            return False
+        started = self._buffer.started
+        limits = self._listener.limits
+        if started:
+            self._timer.set(limits.head_timeout_s, self._head_timeout)
+        else:
+            self._timer.set(limits.keepalive_timeout_s, self._idle_timeout)
+        self._adjust_reading()
+        return True
+
+    def _finish(self) -> None:
+        """The task is over: flush, then close; lingering where the caller may still be sending."""
+        self._exchange = None
+        if self._closing or self._transport.is_closing():
+            self._closing = True
+            self._transport.close()
+            return
+        self.flush()
+        self._closing = True
+        unread = self._refused or self.body.broken or not self.body.complete or self._buffer.started
+        if not unread or self._eof:
+            self.close()
+            return
+        self._linger_until = self._listener.wheel.clock() + LINGER_MAX_S
+        if not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._linger()
+
+    def _linger(self) -> None:
+        left = self._linger_until - self._listener.wheel.clock()
+        if left <= 0:
+            self._transport.abort()
+        else:
+            self._timer.set(min(LINGER_IDLE_S, left), self._transport.abort)
+
+    # What ends a wait
+
+    def _wake(self) -> None:
+        waiter = self._head_waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _idle_timeout(self) -> None:
+        self.close()
+
+    def _head_timeout(self) -> None:
+        self._refuse(ProtocolError("request_timeout", "the request head was not complete in time"))
+
+    def _refuse(self, error: ProtocolError) -> None:
+        """Answer a head that cannot be read, and end the connection."""
+        if self._closing or self._refused:
+            return
+        self._refused = True
+        self._timer.cancel()
+        self._keep_alive = False
+        self.responded = self.response_done = False
+        self._listener.handler.refuse_head(self._new_exchange(UNREAD_HEAD), error)
+        self._wake()
+
+    def _caller_left(self) -> None:
+        x = self._exchange
+        if x is None or self._task is None or self.response_done:
+            return
+        x.client_gone = True
+        self._closing = True
+        self._task.cancel()
+
+    def close(self) -> None:
+        """Close when everything written has gone out; not later than the linger bound."""
+        self._closing = True
+        self._wake()
+        if not self._transport.is_closing():
+            self._timer.set(LINGER_MAX_S, self._transport.abort)
+            self._transport.close()
+
+    @property
+    def idle(self) -> bool:
+        """It waits for a request of which no byte has come."""
+        return self._exchange is None and not self._buffer.started
+
+    def abort(self) -> None:
+        """Cut the connection and what runs on it."""
+        self._transport.abort()
+
+    def _adjust_reading(self) -> None:
+        want = self.body.wants_data and (self._exchange is None or self._pipelined < PIPELINE_MAX_BYTES)
+        if want != self._reading and not self._transport.is_closing():
+            self._reading = want
+            if want:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    # Answers (the dispatcher and the upstream exchange write through these)
+
+    def _send_continue(self) -> None:
+        if not self.responded:
+            self._transport.write(CONTINUE)
+
+    def send_reply(self, reply: Reply, extra: list[tuple[bytes, bytes]]) -> int:
+        """Write a whole answer of the gateway's own; how many body bytes went out."""
+        method = "-" if self._exchange is None else self._exchange.head.method
+        headers = [*reply.headers, *extra, (b"date", http_date())]
+        declared = b"%d" % len(reply.body)
+        self._write_head(method, reply.status, b"", headers, body_length=len(reply.body), declared=declared)
+        body = b"" if method == "HEAD" else reply.body
+        if body:
+            self._out.append(body)
+        self.response_done = True
+        self.flush()
+        return len(body)
+
+    def start_response(self, head: ResponseHead, headers: list[tuple[bytes, bytes]]) -> None:
+        """Write an upstream's response head (held until `flush`); its body is framed anew for this caller."""
+        assert self._exchange is not None  # noqa: S101 (the exchange runs: it is the one that calls)
+        method = self._exchange.head.method
+        declared = head.value(b"content-length") if method == "HEAD" or head.status == 304 else None
+        self._write_head(method, head.status, head.reason, headers, body_length=head.body_length, declared=declared)
+
+    def _write_head(
+        self,
+        method: str,
+        status: int,
+        reason: bytes,
+        headers: list[tuple[bytes, bytes]],
+        *,
+        body_length: int,
+        declared: bytes | None,
+    ) -> None:
+        body = self.body
+        framing = response_framing(
+            method=method,
+            status=status,
+            body_length=body_length,
+            declared=declared,
+            http_1_0=self._exchange is not None and self._exchange.head.http_1_0,
+            keep_alive=self._keep_alive and body.complete and not body.broken and not self._listener.draining,
+        )
+        self._keep_alive = not framing.close
+        self._response_chunked = framing.chunked
+        self.responded = True
+        headers += framing.headers
+        self._out.append(response_head(status, reason or reason_phrase(status), headers))
+
+    def write_piece(self, piece: bytes) -> None:
+        """Write a piece of the response body (held until `flush`)."""
+        if self._response_chunked:
+            self._out += chunk_parts(piece)
+        else:
+            self._out.append(piece)
+
+    def end_response(self) -> None:
+        """The response body is whole."""
+        if self._response_chunked:
+            self._out.append(LAST_CHUNK)
+        self.response_done = True
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand everything held to the transport at once."""
+        out = self._out
+        if not out:
+            return
+        if not self._transport.is_closing():
+            if len(out) == 1:
+                self._transport.write(out[0])
+            else:
+                self._transport.writelines(out)
+        out.clear()
+
+    def cut_response(self) -> None:
+        """End a response whose body broke: what was written goes out, and the caller sees that it is not whole."""
+        self.flush()
+        self._keep_alive = False
+        self.response_done = True
+        self._closing = True
+        x = self._exchange
+        if x is not None and x.head.http_1_0 and not self._response_chunked:
+            self._transport.abort()  # a body that ends with the connection shows its cut only by a reset
+        else:
+            self._transport.close()
+            self._timer.set(LINGER_MAX_S, self._transport.abort)
+
+    @property
+    def writable(self) -> bool:
+        return not self._write_paused
+
+
+UNREAD_HEAD = RequestHead(
+    method="-", path="-", query="", http_1_0=False, headers=(), authority=None, body_length=0, keep_alive=False
+)
+
+_OVERLOADED_BODY = b'{"error":"gateway_overloaded","message":"The gateway has no room for another connection."}'
+OVERLOADED = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
+    b"retry-after: 1\r\nproxy-status: wicketgate; error=connection_limit_reached\r\nconnection: close\r\n"
+    b"content-length: " + str(len(_OVERLOADED_BODY)).encode() + b"\r\n\r\n" + _OVERLOADED_BODY
+)

@@ -1,0 +1,261 @@
+"""One connection to an upstream: requests out, responses in, one exchange at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterable
+from typing import Protocol, cast
+
+from dataplane.http1.body import ChunkedBody, LengthBody, UntilCloseBody
+from dataplane.http1.buffer import HeadBuffer
+from dataplane.http1.heads import CHUNKED, UNTIL_CLOSE, ProtocolError, ResponseHead
+from dataplane.http1.response import read_response_head
+from dataplane.upstream.failure import Failure
+
+RESPONSE_HEAD_MAX_BYTES = 65_536
+# Interim responses before the final one; an upstream that sends more is broken (RFC 9110 §15.2 sets no bound).
+INTERIM_MAX = 32
+
+
+class ResponseReceiver(Protocol):
+    """Takes one response. `on_head` once, pieces, then `on_end`; or `on_failure` at any time, and nothing after it."""
+
+    def on_head(self, head: ResponseHead) -> None: ...
+
+    def on_piece(self, piece: bytes) -> None: ...
+
+    def on_end(self) -> None: ...
+
+    def on_batch(self) -> None:
+        """Everything that one read of the socket brought has been delivered: the time to write."""
+        ...
+
+    def on_failure(self, failure: Failure) -> None: ...
+
+    def upstream_paused(self) -> None:
+        """The upstream takes no more for now."""
+        ...
+
+    def upstream_resumed(self) -> None: ...
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """The client's side of one connection. `reused` says that it carried an exchange before the current one."""
+
+    __slots__ = (
+        "_body",
+        "_buffer",
+        "_head_done",
+        "_interims",
+        "_method",
+        "_peek",
+        "_receiver",
+        "_reusable",
+        "_transport",
+        "exchanges",
+        "idle_since",
+        "origin",
+        "write_paused",
+    )
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self.exchanges = 0
+        self.idle_since = 0.0
+        self.write_paused = False
+        self._buffer = HeadBuffer(RESPONSE_HEAD_MAX_BYTES, skip_empty_line=False, from_upstream=True)
+        self._body: LengthBody | ChunkedBody | UntilCloseBody | None = None
+        self._head_done = False
+        self._interims = 0
+        self._method = ""
+        self._receiver: ResponseReceiver | None = None
+        self._reusable = False
+        self._transport: asyncio.Transport
+        self._peek: socket.socket | None = None
+
+    # The exchange's side
+
+    def begin(self, method: str, receiver: ResponseReceiver) -> None:
+        """Start an exchange; the response goes to `receiver`."""
+        self._method = method
+        self._receiver = receiver
+        self._head_done = False
+        self._body = None
+        self._interims = 0
+        self._reusable = False
+        self.exchanges += 1
+
+    @property
+    def reused(self) -> bool:
+        return self.exchanges > 1
+
+    @property
+    def alive(self) -> bool:
+        """Fit for another exchange as far as can be known without asking: open, and silent."""
+        return not self._transport.is_closing() and not self.has_input()
+
+    @property
+    def reusable(self) -> bool:
+        """The exchange ended cleanly on both sides, and the upstream keeps the connection."""
+        return self._reusable and not self._transport.is_closing()
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        self._transport.writelines(parts)
+
+    def pause_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def has_input(self) -> bool:
+        """Bytes or an end of the connection wait unread in the kernel.
+
+        Asked before a kept connection is used again (it may have been closed, or hold bytes nobody asked for), and
+        before more of an upload is written: a write to an upstream that answered early and closed would destroy its
+        answer. TLS connections cannot be asked this way; an alert or ticket may wait there rightfully.
+        """
+        if self._peek is None:
+            return False
+        try:
+            self._peek.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
+        return True
+
+    def release(self) -> None:
+        """The exchange is over; what arrives now is unsolicited."""
+        self._receiver = None
+
+    def abort(self) -> None:
+        """Cut the connection; nothing is reported."""
+        self._receiver = None
+        self._transport.abort()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if transport.get_extra_info("ssl_object") is None:
+            sock = transport.get_extra_info("socket")
+            if sock is not None:
+                # A second object over the same descriptor, detached before the transport closes it.
+                self._peek = socket.socket(fileno=sock.fileno())
+
+    def data_received(self, data: bytes) -> None:
+        receiver = self._receiver
+        if receiver is None:
+            self._transport.abort()  # nobody asked: it must not become the head of the next response
+            return
+        try:
+            if not self._head_done:
+                data = self._read_head(data)
+            if self._head_done:
+                self._read_body(data)
+        except ProtocolError as error:
+            self._fail(Failure("malformed", error.reason))
+            return
+        if (receiver := self._receiver) is not None:
+            receiver.on_batch()
+
+    def eof_received(self) -> bool:
+        receiver = self._receiver
+        if receiver is None:
+            return False
+        if self._head_done and self._body is not None:
+            try:
+                self._body.eof()
+            except ProtocolError as error:
+                self._fail(Failure("reset", error.reason))
+                return False
+            self._end()
+            return False
+        self._closed_early("the upstream closed the connection without a response head")
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._peek is not None:
+            self._peek.detach()
+            self._peek = None
+        if self._receiver is not None:
+            self._closed_early(str(exc) if exc else "the connection was lost", tls=isinstance(exc, ssl.SSLError))
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+        if self._receiver is not None:
+            self._receiver.upstream_paused()
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        if self._receiver is not None:
+            self._receiver.upstream_resumed()
+
+    # Reading
+
+    def _read_head(self, data: bytes) -> bytes:
+        self._buffer.feed(data)
+        while True:
+            raw = self._buffer.take()
+            if raw is None:
+                return b""
+            head = read_response_head(raw, self._method)
+            if head.status == 101:
+                raise ProtocolError("bad_gateway", "the upstream switched protocols unasked")
+            if head.status >= 200:
+                break
+            self._interims += 1
+            if self._interims > INTERIM_MAX:
+                raise ProtocolError("bad_gateway", f"more than {INTERIM_MAX} interim responses")
+        self._head_done = True
+        self._reusable = head.keep_alive
+        self._body = _decoder(head)
+        assert self._receiver is not None  # noqa: S101 (checked by data_received)
+        self._receiver.on_head(head)
+        return self._buffer.leftover()
+
+    def _read_body(self, data: bytes) -> None:
+        body, receiver = self._body, self._receiver
+        if receiver is None or body is None:
+            return
+        if not body.done and data:
+            for piece in body.feed(data):
+                receiver.on_piece(piece)
+                if self._receiver is None:
+                    return
+            data = body.leftover if body.done else b""
+        if body.done:
+            if data:
+                self._reusable = False  # bytes behind the response's end: the next one could not be trusted
+            self._end()
+
+    def _end(self) -> None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.on_end()
+
+    def _closed_early(self, reason: str, *, tls: bool = False) -> None:
+        stale = self.reused and not self._head_done and not self._buffer.started
+        self._fail(Failure("tls" if tls else "reset", reason, stale=stale))
+
+    def _fail(self, failure: Failure) -> None:
+        receiver, self._receiver = self._receiver, None
+        self._transport.abort()
+        if receiver is not None:
+            receiver.on_failure(failure)
+
+
+def _decoder(head: ResponseHead) -> LengthBody | ChunkedBody | UntilCloseBody:
+    if head.body_length == CHUNKED:
+        return ChunkedBody(from_upstream=True)
+    if head.body_length == UNTIL_CLOSE:
+        return UntilCloseBody()
+    return LengthBody(head.body_length, from_upstream=True)

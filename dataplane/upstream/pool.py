@@ -1,0 +1,107 @@
+"""Connections to upstreams, kept between exchanges: newest first, bounded, closed when idle, looked at before reuse."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from common.routetable.compiled import Upstream
+from dataplane.net.timers import TimerWheel
+from dataplane.upstream.connection import UpstreamConnection
+from dataplane.upstream.failure import Failure, UpstreamUnreachable
+
+SWEEP_S = 1.0
+
+
+class UpstreamPool:
+    """Idle connections by origin, at most `max_idle` each, none longer than `idle_s`."""
+
+    def __init__(
+        self,
+        wheel: TimerWheel,
+        *,
+        max_idle: int = 256,
+        idle_s: float = 30.0,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        self._wheel = wheel
+        self._max_idle = max_idle
+        self._idle_s = idle_s
+        self._make_tls = tls
+        self._tls: ssl.SSLContext | None = None
+        self._idle: dict[str, list[UpstreamConnection]] = {}
+        self._sweeper = wheel.timer()
+        self._closed = False
+
+    def take(self, upstream: Upstream) -> UpstreamConnection | None:
+        """An idle connection that looks alive, or None."""
+        idle = self._idle.get(upstream.origin)
+        while idle:
+            connection = idle.pop()
+            if connection.alive:
+                return connection
+            connection.abort()
+        return None
+
+    async def dial(self, upstream: Upstream, timeout_s: float) -> UpstreamConnection:
+        """A new connection, TLS included, within `timeout_s`. Raises `UpstreamUnreachable`."""
+        context = self._tls_context() if upstream.scheme == "https" else None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: UpstreamConnection(upstream.origin),
+                    upstream.host,
+                    upstream.port,
+                    ssl=context,
+                    server_hostname=upstream.host if context else None,
+                )
+        except TimeoutError as error:
+            failure = Failure("connect", f"no connection to {upstream.origin} in {timeout_s:g} s", connect_timeout=True)
+            raise UpstreamUnreachable(failure) from error
+        except ssl.SSLError as error:
+            raise UpstreamUnreachable(Failure("tls", f"{upstream.origin}: {error}")) from error
+        except (OSError, UnicodeError) as error:
+            raise UpstreamUnreachable(Failure("connect", f"{upstream.origin}: {error}")) from error
+        return connection
+
+    def give_back(self, connection: UpstreamConnection) -> None:
+        """Keep a connection whose exchange ended cleanly."""
+        idle = self._idle.setdefault(connection.origin, [])
+        if self._closed or len(idle) >= self._max_idle:
+            connection.abort()
+            return
+        connection.idle_since = self._wheel.clock()
+        idle.append(connection)
+        if not self._sweeper.running:
+            self._sweeper.set(SWEEP_S, self._sweep)
+
+    def close(self) -> None:
+        """Close every idle connection; those in use close when their exchange ends."""
+        self._closed = True
+        self._sweeper.cancel()
+        for idle in self._idle.values():
+            for connection in idle:
+                connection.abort()
+        self._idle.clear()
+
+    def _sweep(self) -> None:
+        limit = self._wheel.clock() - self._idle_s
+        for origin, idle in list(self._idle.items()):
+            kept = [connection for connection in idle if connection.idle_since > limit and connection.alive]
+            for connection in idle:
+                if connection not in kept:
+                    connection.abort()
+            if kept:
+                self._idle[origin] = kept
+            else:
+                del self._idle[origin]
+        if self._idle:
+            self._sweeper.set(SWEEP_S, self._sweep)
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = self._make_tls()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
