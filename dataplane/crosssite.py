@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from ipaddress import AddressValueError, IPv6Address
 from typing import TYPE_CHECKING
 
 from dataplane.errors import GatewayError
 from dataplane.forwarding.cookies import SESSION_COOKIE, parse_cookies
+from dataplane.http1.authority import parse_authority
+from dataplane.http1.heads import ProtocolError
 
 if TYPE_CHECKING:
     from dataplane.exchange import Exchange
@@ -28,29 +29,28 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 _SAME_SITE = frozenset({b"same-origin", b"same-site", b"none"})
 
-# RFC 6454 §6.2: scheme, host and port alone. A name of labels, an IPv4 address, or an IPv6 address in brackets.
-_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?)(?::([0-9]{1,5}))?")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int | None]
-"""Scheme, host (IPv6 in its short form, in brackets) and port; None for the port of a scheme without a default."""
+"""Scheme, host (lower case; IPv6 in its canonical text) and port; None for the port of a scheme without a default."""
 
 
 def parse_origin(text: str) -> Origin | None:
-    """An origin whose equal is the same origin; None for `null` and for whatever is not exactly one origin."""
-    found = _ORIGIN.fullmatch(text.lower()) if text.isascii() else None
-    if found is None:
+    """An origin as a value that is equal for equal origins (RFC 6454 §5); None for `null` and for whatever is not
+    exactly `scheme://host[:port]`. A host with a trailing dot is another origin than without, as in a browser.
+    """
+    scheme, separator, rest = text.lower().partition("://")
+    if not separator or not rest.isascii() or _SCHEME.fullmatch(scheme) is None:
         return None
-    scheme, host, digits = found.groups()
-    port = int(digits) if digits else _DEFAULT_PORTS.get(scheme)
-    if port is not None and not 0 < port <= 65_535:
+    try:
+        authority = parse_authority(rest.encode("ascii"))
+    except ProtocolError:
         return None
-    if host.startswith("["):
-        try:
-            host = f"[{IPv6Address(host[1:-1])}]"
-        except AddressValueError:
-            return None
-    return scheme, host, port
+    host = authority.host
+    if not rest.startswith("[") and rest.partition(":")[0].endswith("."):
+        host += "."
+    return scheme, host, _DEFAULT_PORTS.get(scheme) if authority.port is None else authority.port
 
 
 class CrossSiteGuard:

@@ -12,15 +12,14 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
+from dataplane.http1.authority import parse_authority
+from dataplane.http1.heads import Authority, ProtocolError
+
 if TYPE_CHECKING:
     from common.routetable.compiled import TrustedProxies
     from dataplane.http1.heads import RequestHead
 
 _OWS = b" \t"
-
-# A name of labels or a bracketed literal, with an optional port: no user info, no path, no white space.
-_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?))(?::([0-9]{1,5}))?")
-_HOST_MAX_CHARS = 255
 
 # `203.0.113.9:4711` and `[2001:db8::9]:4711`: proxies that append the port of their peer write these.
 _ENTRY = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9.]{7,15}))(?::[0-9]{1,5})?|([0-9A-Fa-f:.]{2,45})")
@@ -55,16 +54,15 @@ def forwarding_context(
     """
     address = canonical_address(peer) or ""
     authority = head.authority
-    host, hostname = (authority.sent, authority.host) if authority is not None else ("", None)
-    if not trusted_proxies or not is_trusted(address, trusted_proxies):
-        return ForwardingContext(address, scheme, host, hostname, address.encode("ascii"), trusted=False)
-
-    named = _forwarded_host(head.values(b"x-forwarded-host"))
-    if named is not None:
-        host, hostname = named
-    client, chain = _caller(head.values(b"x-forwarded-for"), address, hops)
-    scheme = _forwarded_scheme(head.values(b"x-forwarded-proto")) or scheme
-    return ForwardingContext(client, scheme, host, hostname, chain, trusted=True)
+    client, chain, trusted = address, address.encode("ascii"), False
+    if trusted_proxies and is_trusted(address, trusted_proxies):
+        trusted = True
+        authority = _forwarded_host(head.values(b"x-forwarded-host")) or authority
+        client, chain = _caller(head.values(b"x-forwarded-for"), address, hops)
+        scheme = _forwarded_scheme(head.values(b"x-forwarded-proto")) or scheme
+    if authority is None:
+        return ForwardingContext(client, scheme, "", None, chain, trusted)
+    return ForwardingContext(client, scheme, authority.sent, authority.host, chain, trusted)
 
 
 def is_trusted(address: str, trusted_proxies: TrustedProxies) -> bool:
@@ -73,6 +71,8 @@ def is_trusted(address: str, trusted_proxies: TrustedProxies) -> bool:
     return parsed is not None and any(parsed in network for network in trusted_proxies)
 
 
+# Proxies and callers repeat; parsing costs microseconds. The bound keeps a flood of addresses from growing it.
+@lru_cache(maxsize=4096)
 def canonical_address(text: str) -> str | None:
     """The one spelling of an IP address, None where the text is not one.
 
@@ -83,7 +83,6 @@ def canonical_address(text: str) -> str | None:
     return None if parsed is None else str(parsed)
 
 
-# Proxies and callers repeat; parsing costs microseconds. The bound keeps a flood of addresses from growing it.
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     try:
@@ -118,14 +117,14 @@ def _forwarded_scheme(lines: list[bytes]) -> str | None:
     return value.decode("ascii") if value in (b"http", b"https") else None
 
 
-def _forwarded_host(lines: list[bytes]) -> tuple[str, str] | None:
-    """Host as sent and its name, from the last value: an appending proxy writes its own last."""
+def _forwarded_host(lines: list[bytes]) -> Authority | None:
+    """The host that a trusted proxy names: the last value, because an appending proxy writes its own last.
+
+    What is no host is ignored. It is read by the same grammar as `Host`.
+    """
     if not lines:
         return None
-    sent = lines[-1].rpartition(b",")[2].strip(_OWS).decode("latin-1")
-    found = _HOST.fullmatch(sent)
-    if found is None or len(sent) > _HOST_MAX_CHARS or int(found[3] or 0) > 65_535:
+    try:
+        return parse_authority(lines[-1].rpartition(b",")[2].strip(_OWS))
+    except ProtocolError:
         return None
-    if found[1] is None:
-        return sent, found[2].lower().removesuffix(".")
-    return (sent, found[1].lower()) if ":" in found[1] and canonical_address(found[1]) else None

@@ -6,7 +6,7 @@ upstream is printed from what was parsed, never cut out of the original line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 SESSION_COOKIE = "gateway_session"
 STATE_COOKIE = "gateway_oidc_state"
@@ -37,11 +37,18 @@ def upstream_cookie(values: Sequence[bytes]) -> bytes | None:
     return b"; ".join(kept) if kept else None
 
 
-def _pairs(values: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+def _pairs(values: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    pairs = []
     for line in values:
+        has_controls = line.translate(None, CONTROLS) != line
         for pair in line.split(b";"):
             name, equals, value = pair.partition(b"=")
             name = name.strip(_OWS)
-            if not name or not equals or name.translate(None, CONTROLS) != name:
+            if not name or not equals:
                 continue
-            yield name, value.translate(None, CONTROLS).strip(_OWS)
+            if has_controls:
+                if name.translate(None, CONTROLS) != name:
+                    continue
+                value = value.translate(None, CONTROLS)
+            pairs.append((name, value.strip(_OWS)))
+    return pairs

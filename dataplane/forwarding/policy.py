@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from operator import itemgetter
 
 Pairs = list[tuple[bytes, bytes]]
 
+_VALUE = itemgetter(1)
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
 _FOLD = bytes(byte if chr(byte).isascii() and chr(byte).isalnum() else ord("-") for byte in range(256)).lower()
 
@@ -137,7 +139,7 @@ def connection_names(values: list[bytes]) -> frozenset[bytes]:
     """The header names, in lower case, that `Connection` binds to this connection beside those of every connection
     (RFC 9110 §7.6.1).
     """
-    if not values:
+    if not values or (len(values) == 1 and values[0].lower() in _CONNECTION_OPTIONS):
         return _NO_NAMES
     tokens = b",".join(values).lower().split(b",")
     return frozenset([token.strip(b" \t") for token in tokens]) - _CONNECTION_OPTIONS
@@ -148,7 +150,7 @@ def without_unsafe(headers: Pairs) -> Pairs:
 
     The parsers have refused them already; one look at all values together makes this second lock cheap.
     """
-    if not _is_unsafe(b"".join([value for _, value in headers])):
+    if not _is_unsafe(b"".join(map(_VALUE, headers))):
         return headers
     return [header for header in headers if not _is_unsafe(header[1])]
 
