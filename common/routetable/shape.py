@@ -1,0 +1,162 @@
+"""Raw JSON to models, reporting every fault of the shape and going on with the rest.
+
+A faulty field is left out and a missing one replaced by a stand-in, so that what stands around it is judged in the same
+run. `Problems` never reports anything inside a place that was reported already, so a stand-in causes no problem.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_camel
+
+from common.routetable.model import (
+    UPSTREAM_KINDS,
+    AuthPart,
+    BudgetPart,
+    DefaultsPart,
+    MatchPart,
+    RateLimitsPart,
+    RouteV1,
+    RouteV2,
+    TableV1,
+    TableV2,
+    TimeoutsPart,
+    WorkspacePart,
+)
+from common.routetable.problems import Problems, below, shown
+
+M = TypeVar("M", bound=BaseModel)
+
+_OF_VERSION_2 = ("hosts", "upstreamHost")
+_PATTERNS = {
+    "id": "must match ^[a-z0-9][a-z0-9-]{0,63}$",
+    "path": "must start with a slash",
+    "rewrite": "must start with a slash",
+    "methods": "must be a method in upper case, such as GET",
+}
+_WORDS = {
+    "missing": "is required",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "model_type": "must be an object",
+    "too_short": "must not be empty",
+    "string_unicode": "is not valid Unicode text",
+}
+
+RawTable = dict[str, object]
+
+
+def _known(model: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(to_camel(name) for name in model.model_fields)
+
+
+# Keys of every object inside a route or the defaults, by the field that holds it.
+_NESTED = {
+    "defaults": _known(DefaultsPart),
+    "match": _known(MatchPart),
+    "auth": _known(AuthPart),
+    "workspace": _known(WorkspacePart),
+    "timeouts": _known(TimeoutsPart),
+    "rateLimits": _known(RateLimitsPart),
+    "client": _known(BudgetPart),
+    "principal": _known(BudgetPart),
+}
+
+
+def version_of(raw: RawTable, problems: Problems) -> int:
+    """The table's version; 2 with a problem reported when it declares none that exists."""
+    version = raw.get("version")
+    if type(version) is int and version in (1, 2):
+        return version
+    problems.add("version", "is required: 1 or 2" if version is None else "must be 1 or 2")
+    return 2
+
+
+def read_table(raw: RawTable, version: int, problems: Problems) -> TableV1 | TableV2:
+    """Everything of the table but its routes, which `read_route` judges one by one."""
+    model: type[TableV1] | type[TableV2] = TableV1 if version == 1 else TableV2
+    bare: RawTable = {"version": version, "routes": []}
+    table = _read(model, {**raw, **bare}, "", {}, _known(model), problems)
+    return table or model.model_validate(bare)
+
+
+def read_route(raw: object, version: int, index: int, problems: Problems) -> RouteV1 | None:
+    """One route; None when it is no object."""
+    stand_ins: RawTable = {"id": f"route-{index}", "match": {"path": "/"}, "upstream": "http://localhost"}
+    model = RouteV1 if version == 1 else RouteV2
+    return _read(model, raw, f"routes[{index}]", stand_ins, _known(model), problems)
+
+
+def _read(
+    model: type[M], raw: object, where: str, stand_ins: RawTable, known: tuple[str, ...], problems: Problems
+) -> M | None:
+    if not isinstance(raw, dict):
+        problems.add(where, "must be an object")
+        return None
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=True)
+    kept = dict(raw)
+    for fault in faults:
+        place = [part for part in fault["loc"] if part not in UPSTREAM_KINDS]
+        problems.add(_path(where, place), _message(fault, place, known))
+        nested = fault["type"] == "missing" and len(place) > 1
+        kept = _without(kept, place[:-1] if nested else place)
+    try:
+        return model.model_validate({**stand_ins, **kept})
+    except ValidationError:
+        return None
+
+
+def _path(where: str, place: Iterable[str | int]) -> str:
+    path = where
+    for part in place:
+        path = f"{path}[{part}]" if isinstance(part, int) else below(path, part)
+    return path
+
+
+def _message(fault: Any, place: list[str | int], known: tuple[str, ...]) -> str:
+    kind: str = fault["type"]
+    context = fault.get("ctx", {})
+    keys = [part for part in place if isinstance(part, str)]
+    if kind == "extra_forbidden":
+        return _unknown_key(keys, known)
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get(keys[-1], "is not of the expected form")
+    if kind == "literal_error":
+        return f"must be one of {context['expected']}"
+    if kind == "greater_than_equal":
+        return f"must be at least {context['ge']}"
+    if kind == "less_than_equal":
+        return f"must be at most {context['le']}"
+    if kind == "too_long":
+        return f"must hold at most {context['max_length']} entries"
+    return _WORDS.get(kind, "is not valid")
+
+
+def _unknown_key(keys: list[str], known: tuple[str, ...]) -> str:
+    key = keys[-1]
+    if key in _OF_VERSION_2 and len(keys) == 1:
+        return 'belongs to version 2: set "version": 2 to use it'
+    candidates = known if len(keys) == 1 else _NESTED.get(keys[-2], ())
+    near = difflib.get_close_matches(key, candidates, n=1)
+    return f"unknown key{f'; did you mean {shown(near[0])}?' if near else ''}"
+
+
+def _without(value: Any, place: list[str | int]) -> Any:
+    """A copy without the field at `place`; a fault inside a list takes the whole list with it."""
+    if not place or isinstance(place[0], int) or not isinstance(value, dict) or place[0] not in value:
+        return value
+    copy = dict(value)
+    if len(place) == 1 or not isinstance(copy[place[0]], dict):
+        del copy[place[0]]
+    else:
+        copy[place[0]] = _without(copy[place[0]], place[1:])
+    return copy
