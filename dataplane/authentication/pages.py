@@ -1,0 +1,46 @@
+"""Does a person open a page with this request, or does a program ask for data? (CONTRACT §5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataplane.http1.heads import RequestHead
+
+_HTML = frozenset({b"text/html", b"application/xhtml+xml"})
+
+
+def admits_html(accept: Iterable[bytes]) -> bool:
+    """Whether the `Accept` values name HTML or XHTML with a weight above 0 (RFC 9110 §12.5.1); `*/*` alone does not."""
+    for value in accept:
+        for entry in value.split(b","):
+            media_type, *parameters = entry.split(b";")
+            if media_type.strip().lower() in _HTML and _weight(parameters) > 0:
+                return True
+    return False
+
+
+def opens_a_page(head: RequestHead) -> bool:
+    """Whether the caller is a browser that navigates: only there does a redirect to the login help anyone.
+
+    A script would follow it to the provider and fail there, and would leave a login behind that nobody finishes.
+    """
+    return (
+        head.method in {"GET", "HEAD"}
+        and "websocket" not in head.upgrade
+        and head.value(b"x-requested-with") is None
+        and all(mode.lower() == b"navigate" for mode in head.values(b"sec-fetch-mode"))
+        and admits_html(head.values(b"accept"))
+    )
+
+
+def _weight(parameters: list[bytes]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition(b"=")
+        if name.strip().lower() == b"q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0

@@ -1,0 +1,106 @@
+"""Step 8 of the dispatcher: authentication by the route's mode (§5.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import quote
+
+from common.identity.principal import Principal
+from common.state.ports import StateUnavailable
+from dataplane.authentication.cookies import values_of
+from dataplane.authentication.pages import opens_a_page
+from dataplane.authentication.redirects import safe_redirect
+from dataplane.authentication.sessions import BrowserSessions, SessionRefused
+from dataplane.errors import GatewayError
+from dataplane.forwarding.cookies import SESSION_COOKIE, parse_cookies
+from dataplane.oidc.errors import ProviderUnavailable, TokenRefused
+from dataplane.replies import Answered, redirect
+
+if TYPE_CHECKING:
+    from common.routetable.compiled import AuthMode
+    from dataplane.exchange import Exchange
+    from dataplane.metrics import GatewayMetrics
+    from dataplane.oidc.tokens import BearerTokens
+
+LOGIN_PATH = "/auth/login"
+
+_CHALLENGE = ((b"www-authenticate", b"Bearer"),)
+
+
+class Authentication:
+    """Sets `cookies`, `principal` and `session` of an exchange, or refuses it.
+
+    `GatewayError`: `unauthorized`, or `session_store_unavailable` and `identity_provider_unavailable` where the
+    credential could not be judged. `Answered` with a redirect to the login for a person without a credential.
+    """
+
+    def __init__(
+        self, sessions: BrowserSessions, tokens: BearerTokens, *, public_url: str, metrics: GatewayMetrics
+    ) -> None:
+        self._sessions = sessions
+        self._tokens = tokens
+        self._public_url = public_url
+        self._metrics = metrics
+
+    async def __call__(self, x: Exchange) -> None:
+        sent = x.head.values(b"cookie")
+        cookies = parse_cookies(sent) if sent else []
+        # The guard against other sites reads them on every route, whatever credential is used. Of a repeated name the
+        # first counts, as a browser sends the most specific one first (RFC 6265 §5.4).
+        x.cookies = dict(reversed(cookies))
+        if x.match is None:
+            raise GatewayError("no_route", "authentication without a route")
+        mode = x.match.route.auth_mode
+        if mode == "none":
+            return
+        if mode != "session":
+            authorization = x.head.values(b"authorization")
+            if authorization or mode == "jwt-only":
+                x.principal = await self._bearer(x, authorization)
+                return
+        await self._session(x, values_of(cookies, SESSION_COOKIE) if cookies else (), mode)
+
+    async def _bearer(self, x: Exchange, authorization: list[bytes]) -> Principal:
+        if not authorization:
+            self._refuse(x, "missing", "no Authorization header")
+        if len(authorization) > 1:
+            self._refuse(x, "invalid", "several Authorization headers")
+        scheme, _, token = authorization[0].partition(b" ")
+        token = token.strip(b" ")
+        if scheme.lower() != b"bearer" or not token:
+            self._refuse(x, "invalid", "an Authorization header without a bearer token")
+        try:
+            return await self._tokens.verify(token)
+        except TokenRefused as refused:
+            self._refuse(x, refused.reason, f"bearer token: {refused}")
+        except ProviderUnavailable as away:
+            raise GatewayError("identity_provider_unavailable", str(away)) from away
+
+    async def _session(self, x: Exchange, presented: tuple[str, ...], mode: AuthMode) -> None:
+        try:
+            session, cookie = await self._sessions.use(presented)
+        except SessionRefused as refused:
+            if refused.clear:
+                x.response_headers.append((b"set-cookie", self._sessions.cleared_cookie))
+            self._login_or_refuse(x, mode, refused.reason)
+        except StateUnavailable as away:
+            raise GatewayError("session_store_unavailable", str(away)) from away
+        if cookie is not None:
+            x.response_headers.append((b"set-cookie", cookie))
+        x.session = session
+        x.principal = Principal(session.subject, session.email, session.roles)
+
+    def _login_or_refuse(self, x: Exchange, mode: AuthMode, reason: str) -> NoReturn:
+        # On a name that is not the gateway's, /auth/login is the service's own: there is no login to send to.
+        if not opens_a_page(x.head) or not x.snapshot.table.owns_host(x.forwarding.hostname):
+            self._refuse(x, reason, f"session: {reason}", challenge=mode == "any")
+        self._count(x, reason)
+        target = safe_redirect(x.head.path + x.head.query, self._public_url)
+        raise Answered(redirect(f"{LOGIN_PATH}?redirect={quote(target, safe='')}"))
+
+    def _refuse(self, x: Exchange, reason: str, detail: str, *, challenge: bool = True) -> NoReturn:
+        self._count(x, reason)
+        raise GatewayError("unauthorized", detail, headers=_CHALLENGE if challenge else ())
+
+    def _count(self, x: Exchange, reason: str) -> None:
+        self._metrics.auth_failures.inc(x.route_id, reason)
