@@ -104,7 +104,9 @@ def _identity(seen: Seen) -> str:
 
 
 def _headers(seen: Seen) -> str:
-    rows = "".join(_row(name, value) for name, value in seen.headers)
+    # What the gateway wrote comes first: it is what the page is about.
+    ordered = sorted(seen.headers, key=lambda header: not from_gateway(header[0]))
+    rows = "".join(_row(name, value) for name, value in ordered)
     return f"""<section class="card"><div class="table" tabindex="0" role="region" aria-label="Headers"><table>
 <caption>{text(seen.method)} {text(seen.path + seen.query)} with {len(seen.headers)} headers</caption>
 <thead><tr><th scope="col">Name</th><th scope="col">Value</th></tr></thead>

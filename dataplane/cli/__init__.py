@@ -1,0 +1,10 @@
+"""The command line of the data plane: one module a command, put together by `app`."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """The program `gateway`."""
+    from dataplane.cli.app import build
+
+    build()()
