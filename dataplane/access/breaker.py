@@ -35,7 +35,6 @@ class Breaker:
         if self._probing or now < self._open_until:
             return None
         self._probing = True
-        self._generation += 1
         return self._generation
 
     def succeeded(self, ticket: int) -> None:
