@@ -15,6 +15,11 @@ REDACTED = "[redacted]"
 TEXT_MAX = 2_048
 """Code points kept of one value: enough for any sane path or message, and an attacker's megabyte costs little."""
 
+PIECES_MAX = 64
+"""Parameters of one target that are looked at; what follows is no longer worth the time."""
+ESCAPES_MAX = 600
+"""Percent-escapes in one piece (200 characters of most scripts); decoding many more would cost a millisecond."""
+
 # Names that carry a credential wherever these letters stand in them (`client_secret`, `x-amz-security-token`, …).
 NAME_PARTS = (
     "token", "secret", "passw", "passphrase", "pwd", "apikey", "credential", "assertion", "verifier", "signature",
@@ -29,7 +34,8 @@ EXACT_NAMES = frozenset(
 
 _PART = re.compile("|".join(NAME_PARTS))
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
-_NAMES = re.compile(r"([A-Za-z0-9_.\-\[\]]+)=")
+# What stands between a name and its `=` may be dropped by whoever reads the parameter.
+_NAMES = re.compile(r"([A-Za-z0-9_.\-\[\]]+)[^A-Za-z0-9=&;?#/]{0,8}=")
 _PIECES = re.compile(r"([?&;#])")
 _USER_INFO = re.compile(r"(://|^//)[^/?#\s]*@")
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}")
@@ -49,7 +55,9 @@ _SCHEME = re.compile(
 _PAIR = re.compile(
     r"""(?x) ( [\w.%\[\]-]{1,64} ) ( ["']? \s* [:=] \s* ) ( b?"[^"]*"? | b?'[^']*'? | [^\s"'&;,)}\]]+ )"""
 )
-_URLISH = re.compile(r"\S*(?:[=%@]|eyJ)\S*")
+_HEADER_WORDS = ("authorization", "cookie", "x-api-key")
+_SCHEME_WORDS = ("bearer", "basic", "digest", "negotiate", "ntlm", "dpop")
+_WORD = re.compile(r"\S+")
 
 # Line separators and direction marks would let one event look like another, lone surrogates are no UTF-8.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
@@ -74,18 +82,27 @@ def redact_target(target: str) -> str:
     A parameter counts wherever it stands (query, fragment, path segment, matrix parameter, a URL inside another
     parameter) and however often its name is percent-escaped. The rest stays byte for byte.
     """
-    if "=" not in target and "%" not in target and "@" not in target and "eyJ" not in target:
+    if not _may_hold_credential(target):
         return target
-    target = _JWT.sub(REDACTED, _USER_INFO.sub(r"\1" + REDACTED + "@", target))
-    return "".join([_piece(piece) for piece in _PIECES.split(target)])
+    if "@" in target:
+        target = _USER_INFO.sub(rf"\1{REDACTED}@", target)
+    if "eyJ" in target:
+        target = _JWT.sub(REDACTED, target)
+    pieces = _PIECES.split(target, PIECES_MAX)
+    redacted = [_piece(piece) for piece in pieces[: PIECES_MAX * 2]]
+    return "".join([*redacted, REDACTED] if len(pieces) > PIECES_MAX * 2 else redacted)
 
 
 def redact_text(text: str) -> str:
     """A message, an error text or a stack trace without credentials: header lines, schemes, pairs and URLs."""
-    text = _HEADER.sub(rf"\1\2{REDACTED}", text)
-    text = _SCHEME.sub(rf"\1\2{REDACTED}", text)
-    text = _PAIR.sub(_pair, text)
-    return _URLISH.sub(lambda found: redact_target(found[0]), text)
+    lower = text.lower()
+    if any(word in lower for word in _HEADER_WORDS):
+        text = _HEADER.sub(rf"\1\2{REDACTED}", text)
+    if any(word in lower for word in _SCHEME_WORDS):
+        text = _SCHEME.sub(rf"\1\2{REDACTED}", text)
+    if ":" in text or "=" in text:
+        text = _PAIR.sub(_pair, text)
+    return _WORD.sub(_word, text) if _may_hold_credential(text) else text
 
 
 def escape_controls(text: str) -> str:
@@ -123,6 +140,8 @@ def _piece(piece: str) -> str:
     name, equals, _ = piece.partition("=")
     if "%" not in piece:
         return _plain_piece(piece, name)
+    if piece.count("%") > ESCAPES_MAX:
+        return REDACTED
     decoded = _decoded(piece)
     if _USER_INFO.search(decoded) is None and _JWT.search(decoded) is None and not _names_credential(decoded):
         return piece
@@ -141,9 +160,7 @@ def _names_credential(text: str) -> bool:
 
 def _parameter(name: str) -> bool:
     """`is_sensitive_parameter` of the last word of a piece such as `/files/code`, `(code` or `code`."""
-    if len(name) > 64:
-        return _names_credential(name + "=")
-    return _cached_parameter(name)
+    return _cached_parameter(name) if len(name) <= 64 else _names_credential(name + "=")
 
 
 @lru_cache(maxsize=2_048)
@@ -172,9 +189,17 @@ def _decoded(text: str) -> str:
     return text
 
 
+def _may_hold_credential(target: str) -> bool:
+    return "=" in target or "%" in target or "@" in target or "eyJ" in target
+
+
+def _word(found: re.Match[str]) -> str:
+    return redact_target(found[0])
+
+
 def _pair(found: re.Match[str]) -> str:
     name, between, value = found.groups()
-    if not is_sensitive_name(_decoded(name)) or value.startswith(REDACTED):
+    if not is_sensitive_name(_decoded(name)) or value.startswith(REDACTED[:-1]):
         return found[0]
     return f"{name}{between}{REDACTED}"
 

@@ -1,0 +1,63 @@
+"""Names that the contract knows and this version does nothing with: setting one is a mistake, but no typing error."""
+
+from __future__ import annotations
+
+LATER = frozenset(
+    {
+        # TLS of the deployment (§11.5)
+        "GATEWAY_ACME_CA",
+        "GATEWAY_ACME_CHALLENGE",
+        "GATEWAY_ACME_DIRECTORY",
+        "GATEWAY_ACME_DNS_WRITER_TOKEN",
+        "GATEWAY_ACME_DNS_WRITER_TOKEN_FILE",
+        "GATEWAY_ACME_DNS_WRITER_URL",
+        "GATEWAY_ACME_EAB_HMAC",
+        "GATEWAY_ACME_EAB_HMAC_FILE",
+        "GATEWAY_ACME_EAB_KID",
+        "GATEWAY_ACME_EMAIL",
+        "GATEWAY_ACME_NAMES",
+        "GATEWAY_ACME_RENEW_BEFORE_DAYS",
+        "GATEWAY_CHALLENGES_HOST",
+        "GATEWAY_CHALLENGES_PORT",
+        "GATEWAY_TLS_CERT",
+        "GATEWAY_TLS_KEY",
+        "GATEWAY_TLS_MIN_VERSION",
+        "GATEWAY_TLS_PORT",
+        "GATEWAY_TLS_STORE_SECRET",
+        "GATEWAY_TLS_STORE_SECRET_FILE",
+        # TLS towards upstreams (§11.1.2)
+        "GATEWAY_UPSTREAM_TLS_CA",
+        "GATEWAY_UPSTREAM_TLS_CERT",
+        "GATEWAY_UPSTREAM_TLS_KEY",
+        # WebSockets (§10)
+        "GATEWAY_WS_HANDSHAKE_TIMEOUT_MS",
+        "GATEWAY_WS_IDLE_TIMEOUT_MS",
+        "GATEWAY_WS_MAX_CONNECTIONS",
+        "GATEWAY_WS_MAX_MESSAGE_BYTES",
+        "GATEWAY_WS_MAX_PER_PRINCIPAL",
+        "GATEWAY_WS_REVALIDATE_INTERVAL_MS",
+        # the control plane (§12.7)
+        "GATEWAY_CONTROL_HOST",
+        "GATEWAY_CONTROL_KEY_PREFIX",
+        "GATEWAY_CONTROL_METRICS_TOKEN",
+        "GATEWAY_CONTROL_METRICS_TOKEN_FILE",
+        "GATEWAY_CONTROL_PORT",
+        "GATEWAY_CONTROL_SHARED_STATE_KEY_PREFIX",
+        "GATEWAY_CONTROL_STATE_URL",
+        "GATEWAY_CONTROL_STATE_URL_FILE",
+        "GATEWAY_CONTROL_TOKENS",
+        "GATEWAY_CONTROL_TOKENS_FILE",
+        "GATEWAY_PROTECTED_ROUTES",
+        # shared state, several workers and replicas (§12.5)
+        "GATEWAY_POSTGRES_POOL_MAX",
+        "GATEWAY_POSTGRES_SYNCHRONOUS_COMMIT",
+        "GATEWAY_REDIS_SENTINEL_MASTER",
+        "GATEWAY_REPLICA_ID",
+        "GATEWAY_STATE_PREFIX",
+        "GATEWAY_STATE_TIMEOUT_MS",
+        "GATEWAY_STATE_URL_FILE",
+        "GATEWAY_WORKERS",
+        # the fast lane of the HTTP parser
+        "GATEWAY_HTTP_FAST_LANE",
+    }
+)

@@ -1,0 +1,129 @@
+"""The environment, read once and validated as a whole (§4.1): settings, or every problem at once.
+
+    environ -> read: texts and files -> variables: values -> relations, production -> GatewaySettings | SettingsInvalid
+
+Nothing here reads `os.environ`, opens a connection or looks at the clock: the caller hands the environment in, and a
+provider or a state server that is away is no problem of the settings.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Set
+from typing import Any
+
+from common.settings import keys
+from common.settings.errors import SettingsInvalid
+from common.settings.gateway import GatewaySettings
+from common.settings.later import LATER
+from common.settings.production import production_problems
+from common.settings.read import ReadFile, name_problems, read_small_file, read_variables
+from common.settings.variables import VARIABLES
+
+MIN_PYTHON = (3, 11)
+WINDOW_MAX_BUCKETS = 60
+"""A caller's state holds so many counters at most (§9)."""
+
+KNOWN = frozenset(name for v in VARIABLES for name in ((v.name, f"{v.name}_FILE") if v.secret else (v.name,)))
+
+
+def load_gateway_settings(environ: Mapping[str, str], *, read_file: ReadFile = read_small_file) -> GatewaySettings:
+    """The settings of `gateway run`.
+
+    `SettingsInvalid` holds every problem of the environment, each naming its variable. The interpreter is looked at
+    before the environment: on one that is too old nothing else is said.
+    """
+    refusal = runtime_problem(sys.implementation.name, sys.version_info[:2])
+    if refusal is not None:
+        raise SettingsInvalid((refusal,))
+    problems = name_problems(environ, KNOWN, LATER)
+    values, given = read_variables(VARIABLES, environ, read_file, problems)
+    problems += relation_problems(values, given)
+    problems += _authority_problems(values, read_file)
+    if values.get("GATEWAY_ENV") == "production":
+        problems += production_problems(values, given)
+    if problems:
+        raise SettingsInvalid(tuple(problems))
+    return _settings(values)
+
+
+def runtime_problem(implementation: str, version: tuple[int, int]) -> str | None:
+    """Why this interpreter cannot run the gateway (§4.2); None when it can."""
+    if implementation == "cpython" and version >= MIN_PYTHON:
+        return None
+    return (
+        f"the interpreter is {implementation} {version[0]}.{version[1]}; run the gateway on CPython "
+        f"{MIN_PYTHON[0]}.{MIN_PYTHON[1]} or later"
+    )
+
+
+def relation_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
+    """Variables that are right alone and wrong together: a setting that looks active and is not is a hole."""
+    problems = []
+    for name in ("GATEWAY_OIDC_ISSUER", "GATEWAY_OIDC_CLIENT_ID"):
+        others = {"GATEWAY_OIDC_ISSUER", "GATEWAY_OIDC_CLIENT_ID", "GATEWAY_OIDC_CLIENT_SECRET"} & given - {name}
+        if others and name not in given and values.get("GATEWAY_ENV") != "production":
+            problems.append(f"{name}: is not set, and {min(others)} is; set both, or neither")
+    problems += _client_auth_problems(values, given)
+    pair = {"GATEWAY_ACCESS_URL", "GATEWAY_ACCESS_TOKEN"}
+    if len(pair & given) == 1:
+        (absent,) = pair - given
+        (present,) = pair & given
+        problems.append(f"{absent}: is not set, and {present} is; set both, or neither")
+    window, bucket = values.get("GATEWAY_RATE_LIMIT_WINDOW_MS"), values.get("GATEWAY_RATE_LIMIT_BUCKET_MS")
+    if isinstance(window, int) and isinstance(bucket, int):
+        if bucket > window:
+            problems.append(
+                "GATEWAY_RATE_LIMIT_BUCKET_MS: is longer than GATEWAY_RATE_LIMIT_WINDOW_MS; make it shorter"
+            )
+        elif math.ceil(window / bucket) > WINDOW_MAX_BUCKETS:
+            problems.append(
+                f"GATEWAY_RATE_LIMIT_BUCKET_MS: cuts the window into more than {WINDOW_MAX_BUCKETS} buckets; make it "
+                f"at least {math.ceil(window / WINDOW_MAX_BUCKETS)}"
+            )
+    return problems
+
+
+def _client_auth_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
+    secret, key = "GATEWAY_OIDC_CLIENT_SECRET", "GATEWAY_OIDC_CLIENT_KEY"
+    if values.get("GATEWAY_OIDC_CLIENT_AUTH") == "private_key_jwt":
+        problems = []
+        if key not in given:
+            problems.append(f"{key}: private_key_jwt needs it; set the client's private key")
+        if secret in given:
+            problems.append(f"{secret}: has no effect with private_key_jwt; remove it")
+        return problems
+    problems = []
+    if key in given:
+        problems.append(
+            f"{key}: has no effect without GATEWAY_OIDC_CLIENT_AUTH=private_key_jwt; set that, or remove it"
+        )
+    if "GATEWAY_OIDC_ISSUER" in given and secret not in given and values.get("GATEWAY_ENV") != "production":
+        problems.append(f"{secret}: is not set, and GATEWAY_OIDC_ISSUER is; set the client's secret")
+    return problems
+
+
+def _authority_problems(values: Mapping[str, object], read_file: ReadFile) -> list[str]:
+    path = values.get("GATEWAY_OIDC_CA")
+    if path is None:
+        return []
+    try:
+        keys.check_authorities(read_file(str(path)))
+    except OSError as error:
+        return [f"GATEWAY_OIDC_CA: its file cannot be read: {error.strerror or error}"]
+    except ValueError as error:
+        return [f"GATEWAY_OIDC_CA: its file {error}"]
+    return []
+
+
+def _settings(values: dict[str, object]) -> GatewaySettings:
+    fields: dict[str, Any] = {
+        variable.field: values[variable.name]
+        for variable in VARIABLES
+        if variable.field and values[variable.name] is not None
+    }
+    fields["production"] = values["GATEWAY_ENV"] == "production"
+    if "public_url" not in fields:
+        fields["public_url"] = f"http://localhost:{fields['port'] or 8080}"
+    return GatewaySettings(**fields)

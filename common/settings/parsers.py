@@ -1,0 +1,258 @@
+"""From the text of a variable to its value. A parser raises `ValueError` with what the text should be.
+
+`form` says the same for the reference. No message repeats the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Protocol
+
+from common.routetable.compiled import TrustedProxies
+from common.settings import keys
+from common.settings.secret import Secret
+from common.settings.urls import is_host, parse_http_url
+
+_DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
+_SCOPE = re.compile(r"[!#-\[\]-~]+")  # RFC 6749 §3.3, scope-token
+_PRINTABLE = re.compile(r"[ -~]+")
+_VISIBLE = re.compile(r"[!-~]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class Parser(Protocol):
+    """Makes a value of a text that is not empty."""
+
+    @property
+    def form(self) -> str:
+        """What the text looks like, in a few words."""
+        ...
+
+    def __call__(self, text: str) -> object: ...
+
+
+class Integer:
+    """A whole number in decimal digits, within bounds."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self._low = low
+        self._high = high
+        self.form = f"whole number, {low} to {high}"
+
+    def __call__(self, text: str) -> int:
+        if _DIGITS.fullmatch(text) is None or not self._low <= int(text) <= self._high:
+            raise ValueError(f"must be a whole number from {self._low} to {self._high}, in digits alone")
+        return int(text)
+
+
+class Seconds(Integer):
+    """Milliseconds in the environment, seconds in the settings."""
+
+    def __init__(self, low_ms: int, high_ms: int) -> None:
+        super().__init__(low_ms, high_ms)
+        self.form = f"milliseconds, {low_ms} to {high_ms}"
+
+    def __call__(self, text: str) -> float:  # type: ignore[override]
+        return super().__call__(text) / 1000
+
+
+class Milliseconds(Integer):
+    """Milliseconds in both."""
+
+    def __init__(self, low_ms: int, high_ms: int) -> None:
+        super().__init__(low_ms, high_ms)
+        self.form = f"milliseconds, {low_ms} to {high_ms}"
+
+
+class Choice:
+    """One of some words. `later` are words of the contract that this version does not do yet."""
+
+    def __init__(self, *words: str, later: Sequence[str] = ()) -> None:
+        self._words = words
+        self._later = tuple(later)
+        self.form = " or ".join(f"`{word}`" for word in words)
+
+    def __call__(self, text: str) -> str:
+        if text in self._words:
+            return text
+        allowed = " or ".join(self._words)
+        if text in self._later:
+            raise ValueError(f"{text} is not supported by this version; use {allowed}")
+        raise ValueError(f"must be {allowed}")
+
+
+class Boolean:
+    """`true` or `false`, nothing that could be meant as either."""
+
+    form = "`true` or `false`"
+
+    def __call__(self, text: str) -> bool:
+        if text not in ("true", "false"):
+            raise ValueError("must be true or false")
+        return text == "true"
+
+
+class Function:
+    """A parser from a function and its form."""
+
+    def __init__(self, form: str, parse: Callable[[str], object]) -> None:
+        self.form = form
+        self._parse = parse
+
+    def __call__(self, text: str) -> object:
+        return self._parse(text)
+
+
+class SecretText:
+    """A secret; `check` returns the text to keep, or raises `ValueError` with words that do not repeat it."""
+
+    def __init__(self, form: str, check: Callable[[str], str]) -> None:
+        self.form = form
+        self._check = check
+
+    def __call__(self, text: str) -> Secret:
+        return Secret(self._check(text))
+
+
+def listed(text: str) -> list[str]:
+    """The entries of a comma-separated list, without outer space; an empty one is a `ValueError`."""
+    entries = [entry.strip(" ") for entry in text.split(",")]
+    if "" in entries:
+        raise ValueError("has an empty entry; separate the entries with single commas")
+    return entries
+
+
+def _host(text: str) -> str:
+    if not is_host(text):
+        raise ValueError("must be a host name or an address, without port and brackets")
+    return text
+
+
+def _path(text: str) -> Path:
+    if _CONTROL.search(text):
+        raise ValueError("must be a path, without control characters")
+    return Path(text)
+
+
+def _public_url(text: str) -> str:
+    url = parse_http_url(text)
+    if url.path not in ("", "/"):
+        raise ValueError("has a path; the gateway is reached at an origin such as https://app.example.com")
+    return url.origin
+
+
+def _service_url(text: str) -> str:
+    url = parse_http_url(text)
+    return url.origin + url.path.rstrip("/")
+
+
+def _issuer(text: str) -> str:
+    parse_http_url(text)
+    # Kept as written: an issuer is compared with the token's, character for character (OpenID Connect Core §3.1.3.7).
+    return text
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    origins: list[str] = []
+    for number, entry in enumerate(listed(text), 1):
+        if entry in ("null", "*"):
+            raise ValueError(f"entry {number} is no origin; name each as https://app.example.com")
+        try:
+            url = parse_http_url(entry)
+        except ValueError as error:
+            raise ValueError(f"entry {number} {error}") from None
+        if url.path:
+            raise ValueError(f"entry {number} has a path; an origin is scheme, host and port, without a final slash")
+        origins.append(url.origin)
+    return tuple(dict.fromkeys(origins))
+
+
+def _ranges(text: str) -> TrustedProxies:
+    ranges = []
+    for number, entry in enumerate(listed(text), 1):
+        try:
+            ranges.append(ip_network(entry))
+        except ValueError as error:
+            what = "has bits set behind its prefix" if "host bits" in str(error) else "is not a range"
+            raise ValueError(f"entry {number} {what}; write it as 10.0.0.4/32 or fd00::4/128") from None
+    return tuple(ranges)
+
+
+def _scopes(text: str) -> tuple[str, ...]:
+    scopes = tuple(dict.fromkeys(text.split(" ")))
+    if not all(_SCOPE.fullmatch(scope) for scope in scopes):
+        raise ValueError("must be scopes separated by single spaces")
+    if "openid" not in scopes:
+        raise ValueError("must contain openid; without it the provider gives no ID token")
+    return scopes
+
+
+def _claims(text: str) -> tuple[tuple[str, str], ...]:
+    claims: list[tuple[str, str]] = []
+    for number, entry in enumerate(listed(text), 1):
+        name, equals, value = entry.partition("=")
+        if not (name and equals and value):
+            raise ValueError(f"entry {number} must be name=value")
+        if name in dict(claims):
+            raise ValueError(f"entry {number} names its claim again; a claim has one required value")
+        claims.append((name, value))
+    return tuple(claims)
+
+
+def _dotted(text: str) -> str:
+    if _PRINTABLE.fullmatch(text) is None or "" in text.split("."):
+        raise ValueError("must be the name of a claim, or names separated by single dots")
+    return text
+
+
+def _printable(text: str) -> str:
+    if _PRINTABLE.fullmatch(text) is None or text != text.strip():
+        raise ValueError("must be printable ASCII without outer space")
+    return text
+
+
+def _state_url(text: str) -> str:
+    if text == "memory://local":
+        return text
+    scheme = text.partition(":")[0]
+    if scheme in ("redis", "rediss", "postgres", "postgresql"):
+        raise ValueError("names a state server, which is not supported by this version; use memory://local")
+    raise ValueError("must be memory://local")
+
+
+def _one_line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError("holds a control character; it must be one line of text")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("is not UTF-8 text") from None
+    return text
+
+
+def _token(text: str) -> str:
+    if _VISIBLE.fullmatch(text) is None:
+        raise ValueError("must be visible ASCII without spaces: it is sent in an authorization header")
+    return text
+
+
+HOST = Function("host name or address", _host)
+PATH = Function("path", _path)
+PUBLIC_URL = Function("origin, http or https", _public_url)
+SERVICE_URL = Function("URL, http or https", _service_url)
+ISSUER = Function("URL, http or https", _issuer)
+ORIGINS = Function("origins, comma-separated", _origins)
+RANGES = Function("CIDR ranges, comma-separated", _ranges)
+SCOPES = Function("scopes, space-separated", _scopes)
+CLAIMS = Function("`name=value`, comma-separated", _claims)
+DOTTED = Function("name, or dotted path", _dotted)
+PRINTABLE = Function("text", _printable)
+STATE_URL = Function("`memory://local`", _state_url)
+SECRET_TEXT = SecretText("secret text", _one_line)
+SECRET_TOKEN = SecretText("secret token", _token)
+IDENTITY_KEY = SecretText("PKCS#8 PEM, EC P-256", keys.identity_key)
+CLIENT_KEY = SecretText("PEM, RSA or EC", keys.client_key)

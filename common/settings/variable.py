@@ -1,0 +1,36 @@
+"""The shape of a variable's entry in the tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.settings.parsers import Parser
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One variable. `field` is its name in the settings, `""` where the settings need no field for it.
+
+    `default` is the text that stands for an absent variable, `""` for none; `default_words` says so in the reference.
+    `production` is what production asks of it. A secret may come from the file that `<name>_FILE` names.
+    """
+
+    name: str
+    field: str
+    default: str
+    parse: Parser
+    meaning: str
+    default_words: str = ""
+    production: str = ""
+    secret: bool = False
+    required: str = ""
+    """What to do about an absent one, for a variable that must be set everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A group of variables in the reference."""
+
+    title: str
+    variables: tuple[Variable, ...]
+    text: str = ""
