@@ -89,7 +89,10 @@ async def demo(port: int | None, folder: Path, environment: Mapping[str, str]) -
         log_path = folder / "gateway.log"
         log_file = running.enter_context(log_path.open("ab", buffering=0))
         gateway = Gateway(settings, Log(log_file.write))
-        await gateway.start()
+        try:
+            await gateway.start()
+        except OSError as error:
+            raise PortTaken from error
         running.push_async_callback(gateway.stop)
         # Called before the gateway stops: a stream that is read would hold its drain up to the last moment.
         running.callback(upstream.close_streams)

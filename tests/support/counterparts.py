@@ -18,6 +18,7 @@ _HOW = {
     "nginx": "apt-get install nginx-light",
     "chromium": "apt-get install chromium",
     "node": "`deploy/run test` brings a Node.js that is new enough",
+    "curl": "apt-get install curl",
     "wrk": "apt-get install wrk",
     "haproxy": "apt-get install haproxy",
 }

@@ -15,9 +15,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 _POLL_S = 0.02
 _TAIL_CHARACTERS = 4_000
@@ -210,6 +213,17 @@ class Children:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+
+def eventually(check: Callable[[], _T], *, within_s: float = 15.0) -> _T:
+    """The first true value of `check`, for what another process does in its own time; fails when there is none."""
+    deadline = time.monotonic() + within_s
+    pause = threading.Event()
+    while not (value := check()):
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"did not come true within {within_s:g} s")
+        pause.wait(_POLL_S)
+    return value
 
 
 @contextlib.contextmanager
