@@ -1,0 +1,144 @@
+"""Exchanges for the authentication without a socket, and what it needs around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from common.routetable.compiled import AuthMode, Match, Route, Timeouts, Upstream
+from common.telemetry.log import Log
+from dataplane.exchange import Downstream, Exchange
+from dataplane.forwarding.context import ForwardingContext
+from dataplane.http1.heads import Authority, RequestHead
+from dataplane.snapshot import Snapshot
+
+HOST = "gateway.test"
+PUBLIC_URL = f"https://{HOST}"
+PAGE = {"accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", "sec-fetch-mode": "navigate"}
+"""The headers of a browser that opens a page."""
+
+
+@dataclass
+class Time:
+    """A clock that a test moves: wall and monotonic, in seconds and milliseconds."""
+
+    s: float = 1_800_000_000.0
+
+    def now_s(self) -> float:
+        return self.s
+
+    def now_ms(self) -> int:
+        return int(self.s * 1000)
+
+    def pass_s(self, seconds: float) -> None:
+        self.s += seconds
+
+
+@dataclass
+class Table:
+    """As much of a route table as the authentication asks for."""
+
+    own: frozenset[str] = frozenset({HOST})
+
+    def owns_host(self, host: str | None) -> bool:
+        return host in self.own
+
+
+def log_into(lines: list[bytes]) -> Log:
+    """A log whose lines a test reads."""
+    return Log(lines.append, level="debug")
+
+
+def route(mode: AuthMode, route_id: str = "app") -> Route:
+    """A route of this mode."""
+    return Route(
+        id=route_id, host="*", path="/", methods=None,
+        upstreams=(Upstream("http", "app", 80, "app", "", "http://app:80"),),
+        auth_mode=mode, workspace_param=None, require_uuid=True, access_check=False, access_cache_ttl_ms=0,
+        access_stale_grace_ms=0, forward_authorization=False, cross_site=None, websocket=False, timeouts=Timeouts(),
+        max_body_bytes=0, replay_max_bytes=0, upstream_attempt_s=1.0, upstream_host="upstream", rewrite=None,
+    )  # fmt: skip
+
+
+Sent = Mapping[str, str] | list[tuple[str, str]]
+
+
+def exchange(
+    target: str = "/",
+    headers: Sent | None = None,
+    *,
+    mode: AuthMode | None = None,
+    method: str = "GET",
+    host: str = HOST,
+    scheme: str = "https",
+    upgrade: str = "",
+) -> Exchange:
+    """A request that reached the authentication, on a route of `mode` or for one of the gateway's endpoints."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    path, mark, query = target.partition("?")
+    head = RequestHead(
+        method=method,
+        path=path,
+        query=mark + query,
+        http_1_0=False,
+        headers=tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs),
+        authority=Authority(host, None, host),
+        body_length=0,
+        keep_alive=True,
+        upgrade=upgrade,
+    )
+    x = Exchange(head, cast(Downstream, None), peer="192.0.2.7", secure=scheme == "https", started_at=0.0)
+    x.forwarding = ForwardingContext("192.0.2.7", scheme, host, host, b"192.0.2.7", trusted=False)
+    x.snapshot = Snapshot(cast(Any, Table()), 1, 0, "file", ())
+    x.request_id = "a-request"
+    if mode is not None:
+        x.match = Match(route(mode), {}, "")
+        x.route_id = x.match.route.id
+    return x
+
+
+@dataclass
+class Browser:
+    """A browser's jar for the gateway: keeps what `Set-Cookie` says, and sends it where its path reaches."""
+
+    jar: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def cookie(self, path: str) -> dict[str, str]:
+        """The `Cookie` header for a request of `path`, if any."""
+        sent = [f"{name}={value}" for name, (value, reach) in self.jar.items() if path.startswith(reach)]
+        return {"cookie": "; ".join(sent)} if sent else {}
+
+    def take(self, x: Exchange) -> None:
+        """Keep the cookies that answer `x`."""
+        for name, value in x.response_headers:
+            if name == b"set-cookie":
+                self.take_line(value.decode("ascii"))
+
+    def take_line(self, line: str) -> None:
+        pair, *attributes = line.split("; ")
+        name, _, value = pair.partition("=")
+        told = dict(attribute.partition("=")[::2] for attribute in attributes)
+        if told.get("Max-Age") == "0":
+            self.jar.pop(name, None)
+        else:
+            self.jar[name] = (value, told.get("Path", "/"))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.jar
+
+    def value(self, name: str) -> str:
+        return self.jar[name][0]
+
+
+def location(reply: Any) -> str:
+    """Where a redirect leads."""
+    assert reply.status == 302, reply
+    return dict(reply.headers)[b"location"].decode("ascii")
+
+
+def path_of(address: str) -> str:
+    """Path and query of an absolute address."""
+    parts = urlsplit(address)
+    return parts.path + ("?" + parts.query if parts.query else "")
