@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from common.routetable.compiled import Route
 from common.routetable.paths import decoded_once
 from common.routetable.problems import Problems
-from common.routetable.templates import parse_template
+from common.routetable.templates import Template
 from common.routetable.toplevel import GATEWAY_PATHS
 
 
@@ -17,6 +17,7 @@ class Placed:
     """A route with its place in the file."""
 
     route: Route
+    template: Template
     index: int
 
     @property
@@ -47,7 +48,7 @@ def check_ambiguity(routes: Sequence[Placed], problems: Problems) -> None:
         if problems.touch(f"{placed.where}.match"):
             continue
         route = placed.route
-        skeleton = parse_template(route.path).skeleton
+        skeleton = placed.template.skeleton
         for method in sorted(route.methods) if route.methods is not None else [""]:
             other = taken.setdefault((route.host, skeleton, method), placed)
             if other is not placed:
@@ -73,7 +74,7 @@ def check_reserved(
             continue
         if not can_be_gateway(placed.route.host, hosts):
             continue
-        prefix = decoded_once(parse_template(placed.route.path).literal_prefix)
+        prefix = decoded_once(placed.template.literal_prefix)
         for path, decoded in reserved:
             if prefix == decoded or prefix.startswith(decoded if decoded.endswith("/") else f"{decoded}/"):
                 problems.add(

@@ -14,7 +14,6 @@ MAX_HOST_CHARACTERS = 253
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[0-9]{1,5}")
-_PRIVATE_SUFFIXES = (".internal", ".local", ".svc", ".localhost")
 
 
 def host_name(text: str) -> str:
@@ -78,24 +77,6 @@ def bracketed(host: str) -> str:
 def is_address(host: str) -> bool:
     """The host is an IPv4 or IPv6 address (without brackets)."""
     return ":" in host or host.rpartition(".")[2].isdigit()
-
-
-def is_private_host(host: str) -> bool:
-    """Loopback, RFC 1918, unique local, link-local, a single label, or below `.internal`, `.local`, `.svc` (§4.3)."""
-    if not is_address(host):
-        return "." not in host or host.endswith(_PRIVATE_SUFFIXES)
-    address = IPv6Address(host) if ":" in host else IPv4Address(host)
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    address = mapped or address
-    return address.is_loopback or address.is_link_local or _in_private_range(address)
-
-
-def _in_private_range(address: IPv4Address | IPv6Address) -> bool:
-    # `is_private` also covers documentation and benchmarking ranges, which are not a deployment's own.
-    packed = address.packed
-    if len(packed) == 16:
-        return packed[0] & 0xFE == 0xFC
-    return packed[0] == 10 or (packed[0] == 172 and 16 <= packed[1] < 32) or packed[:2] == b"\xc0\xa8"
 
 
 def _a_labels(name: str) -> str:

@@ -12,6 +12,7 @@ from common.routetable.model import DefaultsPart, TableV2
 from common.routetable.problems import Problem, Problems, RouteTableInvalid
 from common.routetable.shape import RawTable, read_route, read_table, version_of
 from common.routetable.table import RouteTable
+from common.routetable.templates import parse_template
 from common.routetable.toplevel import read_hosts, read_reserved_paths, read_trusted_proxies
 
 __all__ = ["Problem", "RouteTableInvalid", "load_route_table"]
@@ -60,5 +61,6 @@ def _routes(raw: RawTable, scope: Scope) -> Sequence[Placed]:
             break
         model = read_route(one, scope.version, index, problems)
         if model is not None:
-            placed.append(Placed(compile_route(model, f"routes[{index}]", scope), index))
+            route = compile_route(model, f"routes[{index}]", scope)
+            placed.append(Placed(route, parse_template(route.path), index))
     return placed

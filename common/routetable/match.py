@@ -15,7 +15,10 @@ from collections.abc import Iterable
 
 from common.routetable.compiled import Match, Route
 from common.routetable.hosts import MAX_HOST_CHARACTERS, bracketed
+from common.routetable.paths import AmbiguousPath
 from common.routetable.templates import Template, parse_template
+
+__all__ = ["AmbiguousPath", "Entry", "HostRoutes", "Index", "Node", "precedence", "ranked", "search"]
 
 _WORST = 1 << 60
 _NO_CHILDREN: dict[str, Node] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 from pydantic.alias_generators import to_camel
 
 from common.routetable.compiled import AuthMode, CrossSite
@@ -31,6 +31,7 @@ PositiveMs = Annotated[int, Field(ge=1, le=MAX_MS)]
 Ms = Annotated[int, Field(ge=0, le=MAX_MS)]
 Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 ReplayBytes = Annotated[int, Field(ge=0, le=MAX_REPLAY_BYTES)]
+UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
 Method = Annotated[str, Field(pattern=METHOD)]
 
 
@@ -59,7 +60,9 @@ class MatchPart(Part):
     path: str = Field(
         pattern="^/", description="Literal and `{name}` segments; a trailing slash makes it a prefix of what follows."
     )
-    methods: list[Method] | None = Field(default=None, min_length=1, description="Methods it handles; absent: all.")
+    methods: list[Method] | None = Field(
+        default=None, min_length=1, json_schema_extra=UNIQUE, description="Methods it handles; absent: all."
+    )
 
 
 class WorkspacePart(Part):
@@ -145,10 +148,14 @@ class RouteV2(RouteV1):
 class _Table(Part):
     defaults: DefaultsPart | None = None
     trusted_proxies: list[str] = Field(
-        default_factory=list, description="Ranges (CIDR) whose forwarding headers are believed."
+        default_factory=list,
+        json_schema_extra=UNIQUE,
+        description="Ranges (CIDR) whose forwarding headers are believed.",
     )
     reserved_paths: list[str] = Field(
-        default_factory=list, description="Path prefixes never forwarded on a name of the gateway."
+        default_factory=list,
+        json_schema_extra=UNIQUE,
+        description="Path prefixes never forwarded on a name of the gateway.",
     )
 
 
@@ -163,5 +170,7 @@ class TableV2(_Table):
     """A route table of version 2."""
 
     version: Literal[2]
-    hosts: list[str] = Field(default_factory=list, description="The names of the gateway; empty: every name is.")
+    hosts: list[str] = Field(
+        default_factory=list, json_schema_extra=UNIQUE, description="The names of the gateway; empty: every name is."
+    )
     routes: list[RouteV2]

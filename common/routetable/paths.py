@@ -7,7 +7,6 @@ two lead to different places the request is refused, so no spelling slips past t
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
@@ -82,20 +81,3 @@ def loosest_reading(path: str) -> str:
 def decoded_once(text: str) -> str:
     """Every escape of an ASCII text decoded once, one character a byte."""
     return unquote_to_bytes(text).decode("latin-1") if "%" in text else text
-
-
-def placeholder_value(raw: str) -> str:
-    r"""What a captured segment means to Access and in a header: decoded once, as UTF-8.
-
-    Raises `AmbiguousPath` when it is not UTF-8 or holds a `/`, `\` or control character (Unicode Cc).
-    """
-    if "%" not in raw:
-        value = raw
-    else:
-        try:
-            value = unquote_to_bytes(raw).decode("utf-8")
-        except UnicodeDecodeError:
-            raise AmbiguousPath("a placeholder's value is not UTF-8") from None
-    if "/" in value or "\\" in value or any(unicodedata.category(character) == "Cc" for character in value):
-        raise AmbiguousPath("a placeholder's value holds a slash, backslash or control character")
-    return value

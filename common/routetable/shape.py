@@ -82,7 +82,7 @@ def read_table(raw: RawTable, version: int, problems: Problems) -> TableV1 | Tab
     """Everything of the table but its routes, which `read_route` judges one by one."""
     model: type[TableV1] | type[TableV2] = TableV1 if version == 1 else TableV2
     bare: RawTable = {"version": version, "routes": []}
-    table = _read(model, {**raw, **bare}, "", {}, _known(model), problems)
+    table = _read(model, {**raw, **bare}, "", {}, problems)
     return table or model.model_validate(bare)
 
 
@@ -90,12 +90,10 @@ def read_route(raw: object, version: int, index: int, problems: Problems) -> Rou
     """One route; None when it is no object."""
     stand_ins: RawTable = {"id": f"route-{index}", "match": {"path": "/"}, "upstream": "http://localhost"}
     model = RouteV1 if version == 1 else RouteV2
-    return _read(model, raw, f"routes[{index}]", stand_ins, _known(model), problems)
+    return _read(model, raw, f"routes[{index}]", stand_ins, problems)
 
 
-def _read(
-    model: type[M], raw: object, where: str, stand_ins: RawTable, known: tuple[str, ...], problems: Problems
-) -> M | None:
+def _read(model: type[M], raw: object, where: str, stand_ins: RawTable, problems: Problems) -> M | None:
     if not isinstance(raw, dict):
         problems.add(where, "must be an object")
         return None
@@ -106,7 +104,7 @@ def _read(
     kept = dict(raw)
     for fault in faults:
         place = [part for part in fault["loc"] if part not in UPSTREAM_KINDS]
-        problems.add(_path(where, place), _message(fault, place, known))
+        problems.add(_path(where, place), _message(fault, place, model))
         nested = fault["type"] == "missing" and len(place) > 1
         kept = _without(kept, place[:-1] if nested else place)
     try:
@@ -122,12 +120,12 @@ def _path(where: str, place: Iterable[str | int]) -> str:
     return path
 
 
-def _message(fault: Any, place: list[str | int], known: tuple[str, ...]) -> str:
+def _message(fault: Any, place: list[str | int], model: type[BaseModel]) -> str:
     kind: str = fault["type"]
     context = fault.get("ctx", {})
     keys = [part for part in place if isinstance(part, str)]
     if kind == "extra_forbidden":
-        return _unknown_key(keys, known)
+        return _unknown_key(keys, model)
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(keys[-1], "is not of the expected form")
     if kind == "literal_error":
@@ -141,11 +139,11 @@ def _message(fault: Any, place: list[str | int], known: tuple[str, ...]) -> str:
     return _WORDS.get(kind, "is not valid")
 
 
-def _unknown_key(keys: list[str], known: tuple[str, ...]) -> str:
+def _unknown_key(keys: list[str], model: type[BaseModel]) -> str:
     key = keys[-1]
     if key in _OF_VERSION_2 and len(keys) == 1:
         return 'belongs to version 2: set "version": 2 to use it'
-    candidates = known if len(keys) == 1 else _NESTED.get(keys[-2], ())
+    candidates = _known(model) if len(keys) == 1 else _NESTED.get(keys[-2], ())
     near = difflib.get_close_matches(key, candidates, n=1)
     return f"unknown key{f'; did you mean {shown(near[0])}?' if near else ''}"
 

@@ -1,0 +1,184 @@
+"""The route table in a file: loaded at start, watched, and replaced whole when it changes (§12.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from watchfiles import awatch
+
+from dataplane.net.tasks import TaskKeeper
+from dataplane.reload.attempt import Loaded, Refused, attempt, trusted_proxies_of
+from dataplane.reload.policy import policy_lines, surroundings_of
+from dataplane.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from common.settings.gateway import GatewaySettings
+    from common.telemetry.log import Log
+    from dataplane.metrics import GatewayMetrics
+
+POLL_S = 5.0
+"""The truth: what notifications miss (a network file system, a link whose target lies elsewhere) is read then."""
+SETTLE_MS = 400
+"""Notifications closer together than this are one change."""
+STEP_MS = 50
+LINES_AT_ONCE = 100
+"""Log lines of a large table written before other work gets its turn."""
+
+
+class FileTable:
+    """A `TableSource` over `GATEWAY_CONFIG`. All its methods belong to one event loop.
+
+    A change is seen by notifications on the file's directory, so that a file renamed into place and a link that is
+    swapped (a mounted ConfigMap) count too, and by reading the file every `poll_s`. Reading and compiling happen in a
+    thread; attempts never overlap. The same bytes again are no new generation.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        log: Log,
+        metrics: GatewayMetrics,
+        *,
+        on_change: Callable[[Snapshot], None] | None = None,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._settings = settings
+        self._path = settings.config
+        self._log = log
+        self._metrics = metrics
+        self._on_change = on_change
+        self._poll_s = poll_s
+        self._current: Snapshot | None = None
+        self._running = ""
+        self._seen = ""
+        self._last_error: str | None = None
+        self._attempts = asyncio.Lock()
+        self._stopping = asyncio.Event()
+        self._tasks = TaskKeeper(self._watcher_died)
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def current(self) -> Snapshot | None:
+        return self._current
+
+    @property
+    def last_error(self) -> str | None:
+        return self._last_error
+
+    @property
+    def generation(self) -> int:
+        return 0 if self._current is None else self._current.generation
+
+    async def start(self) -> None:
+        """Try to load the file, then watch it. A missing or invalid file is reported, and taken when it gets valid."""
+        await self.reload_now()
+        self._watcher = self._tasks.spawn(self._watch(), "route table watcher")
+
+    async def stop(self) -> None:
+        """Stop watching; an attempt that runs is waited for. The running table stays."""
+        self._stopping.set()
+        if self._watcher is not None:
+            await asyncio.wait((self._watcher,))
+
+    async def reload_now(self) -> bool:
+        """Read the file again, even when it did not change; whether what it holds is what runs now."""
+        return await self._try(forced=True)
+
+    async def _try(self, *, forced: bool = False) -> bool:
+        async with self._attempts:
+            seen = "" if forced else self._seen
+            result = await asyncio.to_thread(attempt, self._path, self._settings, seen)
+            if isinstance(result, Loaded):
+                await self._take(result)
+            elif isinstance(result, Refused):
+                self._refuse(result)
+            return self._last_error is None
+
+    async def _take(self, loaded: Loaded) -> None:
+        self._seen = loaded.token
+        if loaded.token == self._running:
+            if self._last_error is not None:
+                self._last_error = None
+                self._metrics.config_reloads.inc("ok")
+                self._log.info("configuration file is valid again", generation=self.generation)
+            return
+        snapshot = Snapshot(
+            table=loaded.table,
+            generation=self.generation + 1,
+            revision=0,
+            source="file",
+            trusted_proxies=trusted_proxies_of(loaded.table, self._settings),
+        )
+        self._current = snapshot
+        self._running = loaded.token
+        self._last_error = None
+        self._metrics.config_reloads.inc("ok")
+        self._metrics.config_revision.set(snapshot.revision)
+        self._metrics.trusted_proxies.set(len(snapshot.trusted_proxies))
+        self._tell(snapshot)
+        await self._announce(snapshot)
+
+    def _refuse(self, refused: Refused) -> None:
+        self._seen = refused.token
+        self._last_error = refused.reason
+        self._metrics.config_reloads.inc("failed")
+        self._log.error(
+            "configuration refused" if self._current is None else "configuration refused, the last valid one serves on",
+            error=refused.reason,
+            problems=[str(problem) for problem in refused.problems],
+            generation=self.generation,
+        )
+
+    def _tell(self, snapshot: Snapshot) -> None:
+        if self._on_change is None:
+            return
+        try:
+            self._on_change(snapshot)
+        except Exception as error:  # noqa: BLE001 (what listens may not end the reloading)
+            self._log.error("a listener of the configuration failed", exc=error, generation=snapshot.generation)
+
+    async def _announce(self, snapshot: Snapshot) -> None:
+        lines = await asyncio.to_thread(lambda: tuple(policy_lines(snapshot, surroundings_of(self._settings))))
+        for number, line in enumerate(lines, start=1):
+            write = self._log.warning if line.level == "warning" else self._log.info
+            write(line.msg, **line.fields)
+            if number % LINES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _watch(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self._follow_notifications()
+            except (OSError, RuntimeError) as error:
+                # The directory does not exist, or the system hands out no more watches: polling is enough.
+                self._log.debug("no notifications of the configuration file", exc=error)
+                await self._pause()
+                await self._try()
+
+    async def _follow_notifications(self) -> None:
+        """Try at each change in the file's directory, and every `poll_s`; until stopped."""
+        notifications = awatch(
+            self._path.parent,
+            watch_filter=None,
+            debounce=SETTLE_MS,
+            step=STEP_MS,
+            stop_event=self._stopping,
+            rust_timeout=round(self._poll_s * 1000),
+            yield_on_timeout=True,
+            recursive=False,
+        )
+        async for _ in notifications:
+            await self._try()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self._poll_s):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _watcher_died(self, name: str, error: BaseException) -> None:
+        self._last_error = f"the {name} ended: the file is not watched any more"
+        self._log.error("a task died", task=name, exc=error)
