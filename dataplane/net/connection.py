@@ -8,6 +8,7 @@ read its answer, and closes. A caller that leaves during an exchange cancels it.
 from __future__ import annotations
 
 import asyncio
+import select
 from typing import TYPE_CHECKING, Protocol, cast
 
 from dataplane.exchange import Exchange, PauseListener
@@ -29,6 +30,8 @@ PIPELINE_MAX_BYTES = 65_536
 # A caller that still sends after its answer is read this long (idle, in all), so that a reset does not eat the answer.
 LINGER_IDLE_S = 2.0
 LINGER_MAX_S = 10.0
+# How soon a caller that leaves is noticed while the upstream's slowness keeps its socket from being read.
+LOOK_FOR_CALLER_S = 0.5
 
 
 class Handler(Protocol):
@@ -370,9 +373,20 @@ class DownstreamConnection(asyncio.Protocol):
         if want != self._reading and not self._transport.is_closing():
             self._reading = want
             if want:
+                self._timer.cancel()
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+                self._timer.set(LOOK_FOR_CALLER_S, self._look_for_caller)
+
+    def _look_for_caller(self) -> None:
+        """A socket that is not read tells nothing of its end by itself: ask, as long as reading is paused."""
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+        if poll.poll(0):
+            self._caller_left()
+        elif not self._reading:
+            self._timer.set(LOOK_FOR_CALLER_S, self._look_for_caller)
 
     # Answers (the dispatcher and the upstream exchange write through these)
 

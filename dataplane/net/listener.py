@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from dataplane.net.connection import ConnectionLimits, DownstreamConnection, Handler
 from dataplane.net.tasks import TaskKeeper
@@ -24,15 +23,12 @@ class HttpListener:
         limits: ConnectionLimits,
         wheel: TimerWheel,
         tasks: TaskKeeper,
-        *,
-        on_connections: Callable[[int], None],
     ) -> None:
         self.handler = handler
         self.limits = limits
         self.wheel = wheel
         self.tasks = tasks
         self.draining = False
-        self._on_connections = on_connections
         self._connections: set[DownstreamConnection] = set()
         self._server: asyncio.Server | None = None
         self._emptied: asyncio.Event = asyncio.Event()
@@ -51,17 +47,19 @@ class HttpListener:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
     def opened(self, connection: DownstreamConnection) -> bool:
         """Register a connection; False when there is no room for it."""
         if len(self._connections) >= self.limits.max_connections:
             return False
         self._connections.add(connection)
-        self._on_connections(len(self._connections))
         return True
 
     def closed(self, connection: DownstreamConnection) -> None:
         self._connections.discard(connection)
-        self._on_connections(len(self._connections))
         if self.draining and not self._connections:
             self._emptied.set()
 
@@ -76,9 +74,9 @@ class HttpListener:
                 for connection in [c for c in self._connections if c.idle]:
                     connection.close()
                 await self._emptied_within(timeout_s - grace_s)
+        await self.tasks.cancel_all()
         for connection in list(self._connections):
             connection.abort()
-        await self.tasks.cancel_all()
 
     async def _emptied_within(self, seconds: float) -> bool:
         try:

@@ -1,0 +1,217 @@
+"""The data plane put together: every part built once, with what it needs handed to it, and an orderly start and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from common.identity.signature import IdentitySigner
+from common.routetable.compiled import Upstream
+from common.state.budgets import BudgetTable
+from common.state.open import open_state
+from dataplane.access.breaker import Breaker
+from dataplane.access.client import AccessClient
+from dataplane.access.transport import PooledAccessTransport
+from dataplane.admission import Admission
+from dataplane.authentication.build import build_authentication
+from dataplane.crosssite import CrossSiteGuard
+from dataplane.dispatcher import Dispatcher
+from dataplane.endpoints.operations import healthz, readyz
+from dataplane.endpoints.operations import metrics as metrics_text
+from dataplane.endpoints.router import Endpoints
+from dataplane.limits import DeploymentBudgets, Limiter, LoginLimit, PrincipalLimit, RequestLimits
+from dataplane.metrics import GatewayMetrics
+from dataplane.net.connection import ConnectionLimits
+from dataplane.net.listener import HttpListener
+from dataplane.net.tasks import TaskKeeper
+from dataplane.net.timers import TimerWheel
+from dataplane.record import Recorder
+from dataplane.reload.file_table import FileTable
+from dataplane.upstream.breaker import UpstreamBreaker
+from dataplane.upstream.client import PooledClient
+from dataplane.upstream.exchange import Forwarder
+from dataplane.upstream.pool import UpstreamPool
+from dataplane.workspace import WorkspaceStep
+
+if TYPE_CHECKING:
+    from common.settings.gateway import GatewaySettings
+    from common.telemetry.log import Log
+    from dataplane.exchange import Exchange
+    from dataplane.reload.source import TableSource
+    from dataplane.replies import Reply
+
+
+class Gateway:
+    """One data plane in this process. `start`, then `stop` once; requests are served in between."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        log: Log,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.settings = settings
+        self.log = log
+        self.metrics = GatewayMetrics()
+        self.wheel = TimerWheel(clock)
+        self.state = open_state(settings.state_url, now_ms=now_ms)
+        self.tasks = TaskKeeper(self._task_died)
+        self.configuration = FileTable(settings, log, self.metrics)
+        self._pool = UpstreamPool(self.wheel, max_idle=settings.upstream_pool_max, idle_s=settings.upstream_pool_idle_s)
+        self._access = self._build_access(clock)
+        self._signer = self._build_signer()
+        self._dispatcher = self._build_dispatcher(clock)
+        self._listener = HttpListener(
+            self._dispatcher,
+            ConnectionLimits(
+                head_max_bytes=settings.max_head_bytes,
+                max_headers=settings.max_headers,
+                head_timeout_s=settings.head_timeout_s,
+                keepalive_timeout_s=settings.keepalive_timeout_s,
+                max_connections=settings.max_connections,
+            ),
+            self.wheel,
+            self.tasks,
+        )
+        self.metrics.connections.read_from(lambda: self._listener.open_connections)
+        self.metrics.state_up.read_from(lambda: int(self.state.up))
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; after `start`."""
+        return self._listener.port
+
+    @property
+    def draining(self) -> bool:
+        return self._listener.draining
+
+    async def start(self) -> None:
+        """Load the table where there is a valid one, then listen. Raises `OSError` when the address is taken."""
+        self.wheel.start()
+        await self.configuration.start()
+        await self._listener.start(self.settings.host, self.settings.port)
+        self.log.info("listening", host=self.settings.host, port=self.port, production=self.settings.production)
+
+    async def stop(self) -> None:
+        """Drain within `GATEWAY_SHUTDOWN_TIMEOUT_MS`, then release everything."""
+        self.log.info("draining", timeoutMs=round(self.settings.shutdown_timeout_s * 1000))
+        await self._listener.drain(self.settings.shutdown_timeout_s)
+        await self.configuration.stop()
+        if self._access is not None:
+            await self._access.close()
+        await self._authentication.close()
+        self._pool.close()
+        await self.state.close()
+        self.wheel.stop()
+        self.log.info("stopped")
+
+    def _build_access(self, clock: Callable[[], float]) -> AccessClient | None:
+        settings = self.settings
+        if not settings.access_url:
+            return None
+        client = PooledClient(
+            self._pool, self.wheel, service_upstream(settings.access_url), timeout_s=settings.access_timeout_s
+        )
+        return AccessClient(
+            PooledAccessTransport(client, settings.access_token),
+            url=settings.access_url,
+            timeout_s=settings.access_timeout_s,
+            cache_max=settings.access_cache_max,
+            breaker=Breaker(settings.access_breaker_failures, settings.access_breaker_cooldown_s),
+            metrics=self.metrics,
+            log=self.log,
+            clock=clock,
+        )
+
+    def _build_signer(self) -> IdentitySigner:
+        key = self.settings.identity_signing_key
+        if key is None:
+            self.log.warning(
+                "identities are signed with a key made for this process: upstreams cannot verify them. "
+                "Set GATEWAY_IDENTITY_SIGNING_KEY (gateway identity-key makes one)."
+            )
+            return IdentitySigner()
+        return IdentitySigner(key.reveal())
+
+    def _build_dispatcher(self, clock: Callable[[], float]) -> Dispatcher:
+        settings, metrics, log = self.settings, self.metrics, self.log
+        budgets = DeploymentBudgets.of(settings)
+        table = BudgetTable()
+        limiter = Limiter(table, table, fallback=settings.rate_limit_fallback, metrics=metrics, log=log, clock=clock)
+        login = LoginLimit(limiter, budgets)
+        self._authentication = build_authentication(
+            settings,
+            self.state,
+            metrics,
+            log,
+            login_limit=lambda x: login.check(x.forwarding.client, x),
+            clock=clock,
+        )
+        admission = Admission(settings.max_pending_requests, "requests inside the gateway")
+        slots = Admission(settings.max_concurrent_requests, "exchanges with upstreams")
+        metrics.active_requests.read_from(lambda: admission.active)
+        metrics.active_exchanges.read_from(lambda: slots.active)
+        forward = Forwarder(
+            pool=self._pool,
+            breaker=UpstreamBreaker(settings.upstream_breaker_failures, settings.upstream_breaker_cooldown_s),
+            wheel=self.wheel,
+            slots=slots,
+            signer=self._signer,
+            metrics=metrics,
+            log=log,
+            on_response=lambda x: self._dispatcher.response_began(x),
+        )
+        return Dispatcher(
+            settings=settings,
+            configuration=self.configuration,
+            endpoints=Endpoints(
+                operations={"/healthz": lambda _: healthz(), "/readyz": self._readyz, "/metrics": self._metrics_text},
+                authentication=self._authentication.endpoints,
+            ),
+            admission=admission,
+            limits=RequestLimits(limiter, budgets),
+            authenticate=self._authentication.step,
+            principal_limit=PrincipalLimit(limiter, budgets),
+            cross_site=CrossSiteGuard(settings.allowed_origins, strict=settings.csrf_strict, metrics=metrics),
+            workspace=WorkspaceStep(self._access, metrics),
+            forward=forward,
+            metrics=metrics,
+            recorder=Recorder(log.requests(), metrics, clock),
+            log=log,
+        )
+
+    def _readyz(self, _: Exchange) -> Reply:
+        return readyz(ServedConfiguration(self.configuration), self.state, draining=self.draining)
+
+    def _metrics_text(self, x: Exchange) -> Reply:
+        return metrics_text(x.head.values(b"authorization"), self.settings.metrics_token, self.metrics.render)
+
+    def _task_died(self, name: str, error: BaseException) -> None:
+        self.log.error("a task died", task=name, exc=error)
+
+
+class ServedConfiguration:
+    """What readiness says of a table source."""
+
+    def __init__(self, source: TableSource) -> None:
+        snapshot = source.current
+        self.loaded = snapshot is not None
+        self.source: Literal["file", "store"] = "file" if snapshot is None else snapshot.source
+        self.revision = 0 if snapshot is None else snapshot.revision
+        self.generation = source.generation
+        self.last_error = source.last_error
+
+
+def service_upstream(url: str) -> Upstream:
+    """A service of the deployment (Access) as an upstream of the pool. `url` was validated with the settings."""
+    parts = urlsplit(url)
+    scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
+    host = parts.hostname or ""
+    port = parts.port or (443 if scheme == "https" else 80)
+    bracketed = f"[{host}]" if ":" in host else host
+    authority = bracketed if parts.port is None else f"{bracketed}:{port}"
+    return Upstream(scheme, host, port, authority, parts.path.rstrip("/"), f"{scheme}://{bracketed}:{port}")
