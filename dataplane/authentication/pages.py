@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dataplane.http1.heads import RequestHead
+from dataplane.accept import html_and_json_weights
 
-_HTML = frozenset({b"text/html", b"application/xhtml+xml"})
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dataplane.http1.heads import RequestHead
 
 
 def admits_html(accept: Iterable[bytes]) -> bool:
     """Whether the `Accept` values name HTML or XHTML with a weight above 0 (RFC 9110 §12.5.1); `*/*` alone does not."""
-    for value in accept:
-        for entry in value.split(b","):
-            media_type, *parameters = entry.split(b";")
-            if media_type.strip().lower() in _HTML and _weight(parameters) > 0:
-                return True
-    return False
+    return html_and_json_weights(tuple(accept))[0] > 0
 
 
 def opens_a_page(head: RequestHead) -> bool:
@@ -33,14 +29,3 @@ def opens_a_page(head: RequestHead) -> bool:
         and all(mode.lower() == b"navigate" for mode in head.values(b"sec-fetch-mode"))
         and admits_html(head.values(b"accept"))
     )
-
-
-def _weight(parameters: list[bytes]) -> float:
-    for parameter in parameters:
-        name, _, value = parameter.partition(b"=")
-        if name.strip().lower() == b"q":
-            try:
-                return float(value)
-            except ValueError:
-                return 0.0
-    return 1.0

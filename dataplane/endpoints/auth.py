@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -20,6 +20,7 @@ from dataplane.oidc.login import CallbackParameters, Identity, PendingLogin
 from dataplane.replies import Reply, json_reply, redirect
 
 if TYPE_CHECKING:
+    from dataplane.crosssite import CrossSiteGuard
     from dataplane.exchange import Exchange
     from dataplane.http1.heads import RequestHead
     from dataplane.metrics import GatewayMetrics
@@ -32,8 +33,8 @@ _PARAMETERS_MAX = 32
 class AuthEndpoints:
     """One method an endpoint: each takes the exchange and returns its answer, or raises `GatewayError`.
 
-    Cookies go into the exchange's `response_headers`, so that they are sent with an error as well. The login limiter
-    and the forwarding context are the caller's business.
+    Cookies go into the exchange's `response_headers`, so that they are sent with an error as well. The exchange has its
+    forwarding context already.
     """
 
     def __init__(
@@ -43,21 +44,25 @@ class AuthEndpoints:
         cookie: LoginCookie,
         *,
         public_url: str,
-        allowed_origins: Sequence[str],
+        guard: CrossSiteGuard,
+        login_limit: Callable[[Exchange], Awaitable[None]] | None,
         metrics: GatewayMetrics,
         now_s: Callable[[], float],
     ) -> None:
-        """`allowed_origins` may send a browser to the logout, beside the public URL's own origin."""
+        """`login_limit` counts a login and raises the refusal of one too many. `now_s` is the wall clock."""
         self._flow = flow
         self._sessions = sessions
         self._cookie = cookie
         self._public_url = public_url
-        self._origins = frozenset(origin.lower().encode() for origin in (public_url, *allowed_origins))
+        self._guard = guard
+        self._login_limit = login_limit
         self._metrics = metrics
         self._now_s = now_s
 
     async def login(self, x: Exchange) -> Reply:
         """`GET /auth/login?redirect=`: to the provider, with the login noted in the browser's cookie."""
+        if self._login_limit is not None:
+            await self._login_limit(x)
         target = safe_redirect(_parameters(x.head.query).get("redirect", "/"), self._public_url)
         try:
             pending, address = await self._flow.start(target)
@@ -93,7 +98,7 @@ class AuthEndpoints:
 
         Another site cannot send a browser here. Without the provider the logout still happens.
         """
-        if self._is_from_elsewhere(x.head):
+        if self._guard.refuses(x.head, x.forwarding, state_changing=True, strict=True):
             self._metrics.auth_failures.inc("gateway", "cross_site")
             raise GatewayError("cross_site_request", "a logout that another site asked for")
         try:
@@ -168,11 +173,6 @@ class AuthEndpoints:
     def _unavailable(self, code: str, cause: Exception) -> GatewayError:
         self._metrics.logins.inc("unavailable")
         return GatewayError(code, str(cause))
-
-    def _is_from_elsewhere(self, head: RequestHead) -> bool:
-        if any(site.strip().lower() == b"cross-site" for site in head.values(b"sec-fetch-site")):
-            return True
-        return any(origin.lower() not in self._origins for origin in head.values(b"origin"))
 
 
 def _presented(head: RequestHead) -> tuple[str, ...]:

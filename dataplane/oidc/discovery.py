@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
+from common.settings.urls import is_private_host
 from dataplane.oidc.errors import ProviderUnavailable
 
 _WELL_KNOWN = "/.well-known/openid-configuration"
@@ -33,16 +34,16 @@ def metadata_address(issuer: str) -> str:
 def read_metadata(document: Mapping[str, Any], issuer: str) -> ProviderMetadata:
     """The metadata in `document`, which must name exactly this `issuer`, character for character (§4.3).
 
-    Endpoints must be https. They may be plain http only where the issuer itself is: that is a development provider,
-    which the settings admit outside production alone. A document that is anything else is `ProviderUnavailable`, with
-    a text that says what to correct.
+    Issuer and endpoints must be https. The exception is a development provider: an http issuer on the deployment's own
+    network (which the settings admit outside production alone), whose endpoints may be http there too. A document that
+    is anything else is `ProviderUnavailable`, with a text that says what to correct.
     """
     named = document.get("issuer")
     if named != issuer:
         raise ProviderUnavailable(
             f"the provider calls itself {_shown(named)}, but GATEWAY_OIDC_ISSUER is {issuer!r}: they must be equal"
         )
-    plain = urlsplit(issuer).scheme == "http"
+    plain = _checked("issuer", issuer, plain=True).scheme == "http"
     end_session = document.get("end_session_endpoint")
     return ProviderMetadata(
         issuer=issuer,
@@ -58,7 +59,12 @@ def read_metadata(document: Mapping[str, Any], issuer: str) -> ProviderMetadata:
 
 def _endpoint(document: Mapping[str, Any], name: str, *, plain: bool) -> str:
     value = document.get(name)
-    # Checked before it is parsed: urlsplit drops tabs and line feeds without a word.
+    _checked(name, value, plain=plain)
+    return str(value)
+
+
+def _checked(name: str, value: object, *, plain: bool) -> SplitResult:
+    # Looked at before it is parsed: urlsplit drops tabs and line feeds without a word.
     if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
         raise ProviderUnavailable(f"the provider's {name} is no address: {_shown(value)}")
     try:
@@ -68,9 +74,9 @@ def _endpoint(document: Mapping[str, Any], name: str, *, plain: bool) -> str:
         usable = False
     if not usable:
         raise ProviderUnavailable(f"the provider's {name} is no address: {_shown(value)}")
-    if parts.scheme != "https" and not (plain and parts.scheme == "http"):
+    if parts.scheme != "https" and not (plain and parts.scheme == "http" and is_private_host(parts.hostname or "")):
         raise ProviderUnavailable(f"the provider's {name} must be https: {_shown(value)}")
-    return value
+    return parts
 
 
 def _shown(value: object) -> str:

@@ -56,7 +56,7 @@ class ProviderHttp:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
             trust_env=False,
-            timeout=timeout_s,
+            timeout=None,  # each call has one budget for all that it does
             limits=httpx.Limits(max_connections=_CONNECTIONS_MAX, max_keepalive_connections=0),
         )
 
@@ -77,18 +77,19 @@ class ProviderHttp:
     async def _call(
         self, method: str, url: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
+        call = f"{method} {_bare(url)}"
         try:
             async with (
                 asyncio.timeout(self._timeout_s),
                 self._client.stream(method, url, data=form, headers=headers) as response,
             ):
                 if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-                    raise ProviderUnavailable(f"{method} {_bare(url)} answered in a coding that was not asked for")
-                return Answer(response.status_code, await self._read(response, f"{method} {_bare(url)}"))
+                    raise ProviderUnavailable(f"{call} answered in a coding that was not asked for")
+                return Answer(response.status_code, await self._read(response, call))
         except TimeoutError:
-            raise ProviderUnavailable(f"{method} {_bare(url)} took longer than {self._timeout_s:g} s") from None
+            raise ProviderUnavailable(f"{call} took longer than {self._timeout_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise ProviderUnavailable(f"{method} {_bare(url)} failed: {type(error).__name__}") from None
+            raise ProviderUnavailable(f"{call} failed: {type(error).__name__}") from None
 
     async def _read(self, response: httpx.Response, call: str) -> bytes:
         pieces: list[bytes] = []
@@ -106,6 +107,13 @@ class ProviderHttp:
 
 
 def _bare(url: str) -> str:
-    """The address without query and user info, for a log line."""
-    parts = urlsplit(url)
+    """The address without query and user info, for a log line; `ProviderUnavailable` when it is none."""
+    try:
+        parts = urlsplit(url)
+        # Reading the port checks it: a number beyond the last port would fail deep inside the event loop.
+        usable = parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ProviderUnavailable("not an address that can be called")
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dataplane.oidc.errors import ProviderUnavailable
+from dataplane.outage import OutageLog
 
 if TYPE_CHECKING:
     from common.telemetry.log import Log
@@ -42,7 +43,9 @@ class Kept(Generic[T]):
         self._fresh_s = fresh_s
         self._stale_s = stale_s
         self._clock = clock
-        self._log = log
+        self._outage = OutageLog(
+            log, gone=f"identity provider: no {name}", back=f"identity provider: {name} available again"
+        )
         self._value: T | None = None
         self._fetched_at = 0.0
         self._failure: ProviderUnavailable | None = None
@@ -112,13 +115,11 @@ class Kept(Generic[T]):
         try:
             value = await self._fetch()
         except ProviderUnavailable as failure:
-            if self._failure is None:
-                self._log.warning("identity provider unavailable", document=self._name, error=str(failure))
+            self._outage.failed(str(failure))
             self._failure = failure
             self._failed_at = self._clock()
         else:
-            if self._failure is not None:
-                self._log.info("identity provider available again", document=self._name)
+            self._outage.answered()
             self._failure = None
             self._value = value
             self._fetched_at = self._clock()
