@@ -176,6 +176,8 @@ class Dispatcher:
         assert x.match is not None  # noqa: S101 (step 7)
         if not x.match.route.websocket:
             raise GatewayError("websocket_not_allowed")
+        if x.head.values(b"sec-websocket-version") != [b"13"]:
+            raise GatewayError("upgrade_required", headers=((b"sec-websocket-version", b"13"),))
         raise GatewayError("not_implemented", "this version relays no WebSockets")
 
     def _answer(self, x: Exchange, reply: Reply) -> None:

@@ -140,8 +140,10 @@ class Gateway:
     def _build_dispatcher(self, clock: Callable[[], float]) -> Dispatcher:
         settings, metrics, log = self.settings, self.metrics, self.log
         budgets = DeploymentBudgets.of(settings)
-        table = BudgetTable()
-        limiter = Limiter(table, table, fallback=settings.rate_limit_fallback, metrics=metrics, log=log, clock=clock)
+        self.budgets = BudgetTable()
+        limiter = Limiter(
+            self.budgets, BudgetTable(), fallback=settings.rate_limit_fallback, metrics=metrics, log=log, clock=clock
+        )
         login = LoginLimit(limiter, budgets)
         self._authentication = build_authentication(
             settings,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import secrets
 import socket
 import struct
 from collections.abc import AsyncIterator
@@ -15,6 +17,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from common.settings.gateway import GatewaySettings
+from common.state.ports import NewSession
 from common.telemetry.log import Log
 from dataplane.gateway import Gateway
 
@@ -148,6 +151,16 @@ class Running:
     async def get(self, target: str = "/", *headers: str, method: str = "GET", host: str = "app.test") -> Answer:
         lines = "".join(f"{line}\r\n" for line in (f"host: {host}", *headers))
         return await self.raw(f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1"), method)
+
+    async def session(self, subject: str = "user-1", email: str = "", roles: tuple[str, ...] = ()) -> str:
+        """Log a subject in behind the login's back; the `cookie` header line of its browser."""
+        session_id = secrets.token_urlsafe(32)
+        stored = hashlib.sha256(session_id.encode()).hexdigest()
+        settings = self.gateway.settings
+        await self.gateway.state.create_session(
+            NewSession(stored, subject, email, roles, settings.session_idle_ms, settings.session_max_age_ms)
+        )
+        return f"cookie: gateway_session={session_id}"
 
     def requests(self) -> list[dict[str, Any]]:
         """The request lines of the log so far."""
