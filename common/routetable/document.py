@@ -13,6 +13,9 @@ MAX_DEPTH = 16
 """The deepest field of a table lies five levels down."""
 
 
+_BROKEN_TEXT = "is not valid Unicode text: it holds one half of a surrogate pair"
+
+
 class _Object(list[tuple[str, object]]):
     """An object as its pairs, so that a repeated key is still seen."""
 
@@ -70,6 +73,9 @@ def _plain(value: object, path: str, depth: int, problems: Problems) -> object:
         plain: dict[str, object] = {}
         for key, item in value:
             place = below(path, key)
+            if _is_broken(key):
+                problems.add(place, _BROKEN_TEXT)
+                continue
             if key in plain:
                 problems.add(place, f"the key {shown(key)} stands more than once in one object")
             if item is None:
@@ -77,6 +83,15 @@ def _plain(value: object, path: str, depth: int, problems: Problems) -> object:
                 continue
             plain[key] = _plain(item, place, depth + 1, problems)
         return plain
+    if isinstance(value, str) and _is_broken(value):
+        problems.add(path, _BROKEN_TEXT)
     if isinstance(value, list):
         return [_plain(item, f"{path}[{index}]", depth + 1, problems) for index, item in enumerate(value)]
     return value
+
+
+def _is_broken(text: str) -> bool:
+    """An escape of the document made a lone surrogate, which nothing behind it can encode."""
+    if text.isascii():
+        return False
+    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -46,13 +46,11 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[str, Problem] = {}
         self._around: set[str] = set()
-        self._unlisted = False
 
     def add(self, path: str, message: str) -> None:
         if path in self._found or any(outer in self._found for outer in _outer_paths(path)):
             return
         if self.full:
-            self._unlisted = True
             return
         self._found[path] = Problem(path, message)
         self._around.update(_outer_paths(path))
@@ -70,9 +68,9 @@ class Problems:
         return path in self._found or path in self._around or any(outer in self._found for outer in _outer_paths(path))
 
     def listed(self) -> tuple[Problem, ...]:
-        """All problems in the order of the document; the last one says so when not all were kept."""
+        """All problems in the order of the document; where not all may have been kept, the last says so."""
         found = tuple(sorted(self._found.values(), key=_document_order))
-        if self._unlisted:
+        if self.full:
             found += (Problem("", f"only the first {MAX_PROBLEMS} problems are listed"),)
         return found
 

@@ -46,7 +46,6 @@ _WORDS = {
     "list_type": "must be a list",
     "model_type": "must be an object",
     "too_short": "must not be empty",
-    "string_unicode": "is not valid Unicode text",
 }
 
 RawTable = dict[str, object]
