@@ -1,6 +1,7 @@
 """Log lines to a file descriptor in batches, without ever blocking the loop.
 
     write(line) -> buffer (bounded) -> one timer for all of them -> as much as the descriptor takes now
+                                                                 -> the rest when the loop sees it writable again
 
 A reader that is slow, or stopped, makes the buffer grow to its bound; further lines are dropped and counted, and the
 count is written once there is room. Before `attach` and after `close` every line is written at once.
@@ -23,6 +24,8 @@ BATCH_BYTES = 65_536
 """So many bytes are flushed in the next turn of the loop, not at the timer."""
 BUFFER_MAX_BYTES = 4 * 1_048_576
 """Some seconds of a busy process; beyond it a line more is memory that a stopped reader would hold."""
+JOIN_BYTES = 262_144
+"""Joined at a time: more than a pipe or socket takes at once, so that little is joined again."""
 # A descriptor that polls writable takes this much without blocking, whatever it is (POSIX: PIPE_BUF is atomic).
 SAFE_BYTES = 4_096
 CLOSE_WAIT_S = 1.0
@@ -43,6 +46,7 @@ class LineWriter:
         self._thread = 0
         self._timer: asyncio.Handle | None = None
         self._hurried = False
+        self._watching = False
         self._unreported = 0
         self.dropped = 0
         """Lines lost since the start: the buffer was full, or the descriptor was closed."""
@@ -69,6 +73,8 @@ class LineWriter:
                 self._lose(1)
         else:
             self._append(line)
+            if self._watching:
+                return
             if self._timer is None:
                 self._timer = loop.call_later(FLUSH_DELAY_S, self._on_timer)
             elif self._size >= BATCH_BYTES and not self._hurried:
@@ -78,10 +84,11 @@ class LineWriter:
 
     def close(self) -> None:
         """Write what is left, waiting a bounded time for the descriptor; what it does not take is dropped."""
-        self._loop = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._watch(False)
+        self._loop = None
         self._flush(wait_s=CLOSE_WAIT_S)
 
     def _append(self, line: bytes) -> None:
@@ -97,32 +104,62 @@ class LineWriter:
 
     def _on_timer(self) -> None:
         self._timer = None
+        self._hurried = False
         self._flush()
-        self._hurried = bool(self._pending)
-        if self._pending and self._loop is not None:
-            self._timer = self._loop.call_later(FLUSH_DELAY_S, self._on_timer)
+        self._watch(bool(self._pending))
+
+    def _on_writable(self) -> None:
+        self._flush()
+        self._watch(bool(self._pending))
+
+    def _watch(self, on: bool) -> None:
+        """Have the loop say when the descriptor takes more; one that cannot be watched is tried again by the timer."""
+        loop = self._loop
+        if loop is None or on is self._watching:
+            return
+        if not on:
+            loop.remove_writer(self._fd)
+            self._watching = False
+            return
+        try:
+            loop.add_writer(self._fd, self._on_writable)
+            self._watching = True
+        except OSError:
+            if self._timer is None:
+                self._timer = loop.call_later(FLUSH_DELAY_S, self._on_timer)
 
     def _flush(self, wait_s: float = 0.0) -> None:
-        if not self._pending and not self._unreported:
-            return
-        if self._unreported and self._dropped_line is not None:
-            # Behind the lines that were kept, before those to come: where the gap is.
-            self._pending.append(self._dropped_line(self._unreported))
+        self._send(wait_s)
+        if self._unreported and not self._pending and self._dropped_line is not None:
+            # Once everything that was kept has left: while the reader is stopped, such lines would pile up too.
+            line = self._dropped_line(self._unreported)
             self._unreported = 0
-        data = b"".join(self._pending)
-        try:
-            written = _write_some(self._fd, data, wait_s)
-        except OSError:
-            # Closed by its reader, or the disk is full: nothing that a log line could be written about.
-            self._lose(len(self._pending))
-            self._pending.clear()
-            self._size = 0
-            return
-        self._pending.clear()
-        rest = data[written:]
-        self._size = len(rest)
-        if rest:
-            self._pending.append(rest)
+            self._append(line)
+            self._send(0.0)
+
+    def _send(self, wait_s: float) -> None:
+        while self._pending:
+            batch = self._take_batch()
+            try:
+                written = _write_some(self._fd, batch, wait_s)
+            except OSError:
+                # Closed by its reader, or the disk is full: nothing that a log line could be written about.
+                self._lose(batch.count(b"\n"))
+                continue
+            if written < len(batch):
+                self._pending.appendleft(batch[written:])
+                self._size += len(batch) - written
+                return
+
+    def _take_batch(self) -> bytes:
+        lines: list[bytes] = []
+        size = 0
+        while self._pending and size < JOIN_BYTES:
+            line = self._pending.popleft()
+            lines.append(line)
+            size += len(line)
+        self._size -= size
+        return b"".join(lines)
 
 
 def _write_some(fd: int, data: bytes, wait_s: float) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 import orjson
@@ -36,28 +37,36 @@ ITEMS_MAX = 50
 """Entries kept of a list, mapping or the fields of an event."""
 DEPTH_MAX = 4
 INT_MAX = 2**63 - 1
-SHORT_MAX = 256
-"""Of what is short by nature: a host, an address, a user agent, a subject."""
+SHORT_MAX = 512
+"""Of what is short by nature: a host, a subject, a user agent."""
+USER_AGENT_MAX = SHORT_MAX + 1
+"""Bytes looked at: one more than is kept, so that a cut shows."""
 
 
 class Clock:
-    """The time of a line, RFC 3339 in UTC with milliseconds; the text of a second is made once."""
+    """The time of a line, RFC 3339 in UTC with milliseconds; many lines share a millisecond, and its text."""
 
-    __slots__ = ("_now", "_prefix", "_second")
+    __slots__ = ("_millisecond", "_now", "_prefix", "_second", "_text")
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
+        self._millisecond = -1
         self._second = -1
         self._prefix = ""
+        self._text = ""
 
     def text(self) -> str:
         """Now, as `2026-01-31T23:59:59.999Z`."""
-        now_ms = int(self._now() * 1000)
-        second, millisecond = divmod(now_ms, 1000)
+        millisecond = int(self._now() * 1000)
+        if millisecond == self._millisecond:
+            return self._text
+        second = millisecond // 1000
         if second != self._second:
             self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
             self._second = second
-        return f"{self._prefix}{millisecond:03d}Z"
+        self._millisecond = millisecond
+        self._text = f"{self._prefix}{millisecond % 1000:03d}Z"
+        return self._text
 
 
 class Log:
@@ -188,11 +197,11 @@ class RequestLog:
                     "subject": None if subject is None else _short(subject),
                     "workspaceId": None if workspace_id is None else _short(workspace_id),
                     "upstream": upstream or None,
-                    "upstreamMs": None if upstream_s is None else round(upstream_s * 1000, 3),
-                    "durationMs": round(duration_s * 1000, 3),
+                    "upstreamMs": None if upstream_s is None else int(upstream_s * 1e6) / 1000,
+                    "durationMs": int(duration_s * 1e6) / 1000,
                     "bytesIn": bytes_in,
                     "bytesOut": bytes_out,
-                    "userAgent": None if user_agent is None else _short(user_agent.decode("latin-1")),
+                    "userAgent": None if user_agent is None else _user_agent(user_agent[:USER_AGENT_MAX]),
                 },
                 option=orjson.OPT_APPEND_NEWLINE,
             )
@@ -210,6 +219,12 @@ def _short(text: str) -> str:
     if len(text) <= SHORT_MAX and text.isprintable():
         return text
     return escape_controls(bounded(text, SHORT_MAX))
+
+
+# The same few agents send most requests.
+@lru_cache(maxsize=512)
+def _user_agent(value: bytes) -> str:
+    return _short(value.decode("latin-1"))
 
 
 def _target(path: str, query: str) -> str:

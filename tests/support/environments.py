@@ -1,6 +1,8 @@
-"""Environments that load, for tests that change one thing about them."""
+"""Environments that load, for tests that change one thing about them. Their secrets are made anew in each run."""
 
 from __future__ import annotations
+
+import secrets
 
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
@@ -31,9 +33,9 @@ PRODUCTION = {
     "GATEWAY_PUBLIC_URL": "https://app.example.com",
     "GATEWAY_OIDC_ISSUER": "https://id.example.com/realms/main",
     "GATEWAY_OIDC_CLIENT_ID": "gateway",
-    "GATEWAY_OIDC_CLIENT_SECRET": "kJ8vN2qR5tY7wZ1xC4bM6nL9pS3dF0gH",
+    "GATEWAY_OIDC_CLIENT_SECRET": secrets.token_urlsafe(24),
     "GATEWAY_OIDC_AUDIENCE": "gateway",
-    "GATEWAY_SESSION_SECRET": "3f9a1c5e7b2d4f6081a3c5e7092b4d6f8193a5c7e90b2d4f6183a5c7e9fb2d40",
+    "GATEWAY_SESSION_SECRET": secrets.token_hex(32),
     "GATEWAY_IDENTITY_SIGNING_KEY": P256_PEM,
     "GATEWAY_SINGLE_REPLICA": "true",
 }

@@ -1,0 +1,199 @@
+"""Lines leave in batches; a reader that is slow or gone costs lines, never the loop (§12.2, batched writes)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.telemetry.line_writer import BATCH_BYTES, LineWriter
+from common.telemetry.log import event_line
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 65_536)
+    yield reader, writer
+    for fd in (reader, writer):
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def read_all(fd: int) -> bytes:
+    data = b""
+    while True:
+        try:
+            piece = os.read(fd, 1_048_576)
+        except BlockingIOError:
+            return data
+        if not piece:
+            return data
+        data += piece
+
+
+async def until_read(fd: int, count: int) -> bytes:
+    """Read until so many lines have come, as a log reader would."""
+    data = b""
+    async with asyncio.timeout(5):
+        while data.count(b"\n") < count:
+            await asyncio.sleep(0)
+            data += read_all(fd)
+    return data
+
+
+async def test_lines_are_held_until_the_loop_turns_and_then_leave_in_order(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    writer = LineWriter(fd)
+    writer.attach(asyncio.get_running_loop())
+    for number in range(10):
+        writer.write(b"%d\n" % number)
+    assert read_all(reader) == b""
+    assert await until_read(reader, 10) == b"".join(b"%d\n" % number for number in range(10))
+    writer.close()
+
+
+async def test_a_full_batch_leaves_in_the_next_turn_of_the_loop(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    writer = LineWriter(fd)
+    writer.attach(asyncio.get_running_loop())
+    line = b"x" * 1_023 + b"\n"
+    for _ in range(BATCH_BYTES // len(line) + 1):
+        writer.write(line)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(read_all(reader)) > BATCH_BYTES // 2
+    writer.close()
+
+
+async def test_a_reader_that_stopped_never_blocks_the_loop_and_costs_counted_lines(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    writer = LineWriter(
+        fd, max_bytes=100_000, dropped_line=lambda n: event_line("t", "warning", "lines dropped", {"dropped": n})
+    )
+    writer.attach(asyncio.get_running_loop())
+    kept = 0
+    for number in range(1_000):
+        writer.write(b"%-999d\n" % number)
+        kept = number + 1 - writer.dropped
+        if number % 100 == 0:
+            await asyncio.sleep(0)
+    assert 0 < writer.dropped < 1_000
+    dropped = writer.dropped
+    lines = (await until_read(reader, kept + 1)).splitlines()
+    numbers = [int(line) for line in lines[:kept]]
+    assert numbers == sorted(set(numbers))
+    assert numbers[:50] == list(range(50))
+    assert json.loads(lines[kept]) == {"time": "t", "level": "warning", "msg": "lines dropped", "dropped": dropped}
+    writer.write(b"after\n")
+    assert await until_read(reader, 1) == b"after\n"
+    assert writer.dropped == dropped
+    writer.close()
+
+
+async def test_a_reader_that_left_costs_lines_and_nothing_else(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    writer = LineWriter(fd)
+    os.close(reader)
+    writer.write(b"before the loop\n")
+    writer.attach(asyncio.get_running_loop())
+    writer.write(b"one\n")
+    writer.write(b"two\n")
+    writer.close()
+    assert writer.dropped == 3
+
+
+async def test_closing_writes_what_is_left(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    writer = LineWriter(fd)
+    writer.attach(asyncio.get_running_loop())
+    writer.write(b"last\n")
+    writer.close()
+    assert read_all(reader) == b"last\n"
+    writer.write(b"later still\n")
+    assert read_all(reader) == b"later still\n"
+
+
+def test_closing_with_a_reader_that_stopped_ends(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.telemetry.line_writer.CLOSE_WAIT_S", 0.01)
+    _, fd = pipe
+    writer = LineWriter(fd, max_bytes=1_000_000)
+    for _ in range(70):
+        writer.write(b"x" * 999 + b"\n")
+    writer.close()
+
+
+async def test_lines_of_other_threads_join_those_of_the_loop(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    writer = LineWriter(fd)
+    writer.attach(asyncio.get_running_loop())
+    threads = [threading.Thread(target=writer.write, args=(b"%d\n" % number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted((await until_read(reader, 8)).split()) == [b"%d" % number for number in range(8)]
+    writer.close()
+
+
+async def test_a_file_takes_everything_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    writer = LineWriter(fd)
+    writer.attach(asyncio.get_running_loop())
+    for _ in range(1_000):
+        writer.write(b"x" * 999 + b"\n")
+    writer.close()
+    os.close(fd)
+    assert path.stat().st_size == 1_000_000
+
+
+async def test_a_socket_is_written_without_blocking() -> None:
+    left, right = socket.socketpair()
+    with left, right:
+        writer = LineWriter(left.fileno(), max_bytes=2_000_000)
+        writer.attach(asyncio.get_running_loop())
+        for _ in range(1_000):
+            writer.write(b"x" * 999 + b"\n")
+        right.setblocking(False)
+        assert (await until_read(right.fileno(), 1_000)).count(b"\n") == 1_000
+        writer.close()
+
+
+async def test_a_reader_that_keeps_up_gets_more_than_a_pipe_holds_without_waiting_for_the_timer(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe holds 64 KiB: with one pipeful a timer, a busy process would lose most of its lines."""
+    monkeypatch.setattr("common.telemetry.line_writer.FLUSH_DELAY_S", 3_600)
+    reader, fd = pipe
+    writer = LineWriter(fd)
+    writer.attach(asyncio.get_running_loop())
+    for _ in range(1_000):
+        writer.write(b"x" * 999 + b"\n")
+    assert (await until_read(reader, 1_000)).count(b"\n") == 1_000
+    assert writer.dropped == 0
+    writer.close()
+
+
+async def test_a_reader_that_leaves_while_the_loop_waits_for_it_is_noticed(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    writer = LineWriter(fd)
+    writer.attach(asyncio.get_running_loop())
+    for _ in range(100):
+        writer.write(b"x" * 999 + b"\n")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    os.close(reader)
+    async with asyncio.timeout(5):
+        while not writer.dropped:
+            await asyncio.sleep(0)
+    writer.close()
