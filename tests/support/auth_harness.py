@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from common.routetable.compiled import AuthMode, Match, Route, Timeouts, Upstream
+from common.state.memory import MemoryState
 from common.telemetry.log import Log
+from dataplane.authentication.sessions import BrowserSessions
+from dataplane.authentication.step import Authentication
 from dataplane.exchange import Downstream, Exchange
 from dataplane.forwarding.context import ForwardingContext
 from dataplane.http1.heads import Authority, RequestHead
+from dataplane.metrics import GatewayMetrics
+from dataplane.oidc.claims import BearerRules
+from dataplane.oidc.keys import ProviderKeys
+from dataplane.oidc.login import Identity
+from dataplane.oidc.tokens import BearerTokens
 from dataplane.snapshot import Snapshot
+from tests.support.jose import ec_key, key_set, signed
 
+ISSUER = "https://id.example.com"
 HOST = "gateway.test"
 PUBLIC_URL = f"https://{HOST}"
 PAGE = {"accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", "sec-fetch-mode": "navigate"}
@@ -142,3 +152,45 @@ def path_of(address: str) -> str:
     """Path and query of an absolute address."""
     parts = urlsplit(address)
     return parts.path + ("?" + parts.query if parts.query else "")
+
+
+class Parts:
+    """The authentication over a state in memory, with keys of the tests instead of a provider's."""
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.state = MemoryState(self.time.now_ms)
+        self.metrics = GatewayMetrics()
+        self.sessions = BrowserSessions(
+            self.state, idle_ms=28_800_000, max_age_ms=86_400_000, max_per_subject=0, secure=True
+        )
+        self.fetch: Callable[[], Awaitable[Any]] = self._keys
+        keys = ProviderKeys(lambda: self.fetch(), cache_s=600, stale_s=3600, clock=self.time.now_s, log=log_into([]))
+        tokens = BearerTokens(keys, BearerRules(ISSUER, "api", 86_400), roles_claim="roles", now_s=self.time.now_s)
+        self.keys = keys
+        self.step = Authentication(self.sessions, tokens, public_url=PUBLIC_URL, metrics=self.metrics)
+
+    async def __aenter__(self) -> Parts:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.keys.close()
+
+    async def _keys(self) -> dict[str, Any]:
+        return key_set(ec_key("a"))
+
+    def token(self, **changes: object) -> bytes:
+        """A bearer token of alice, good for five minutes."""
+        now = self.time.now_s()
+        return signed(
+            {"iss": ISSUER, "aud": "api", "sub": "alice", "iat": now, "exp": now + 300, **changes}, ec_key("a")
+        )
+
+    async def session_cookie(self, subject: str) -> dict[str, str]:
+        """The `Cookie` header of a browser with a new session."""
+        _, line = await self.sessions.open(Identity(subject, f"{subject}@example.test", ("reader",)), ())
+        return {"cookie": line.decode("ascii").partition(";")[0]}
+
+    def failures(self, reason: str) -> float:
+        """How often the route `app` refused for this reason."""
+        return self.metrics.auth_failures.value("app", reason)

@@ -27,8 +27,9 @@ def test_a_path_of_the_gateway_is_kept_as_it_is(target: str) -> None:
 HOSTILE = [
     "", "app", "https://evil.example", "//evil.example", "///evil.example", "////evil", "https:evil", "https:/evil",
     "\\evil", "\\\\evil", "/\\evil.example", "/\\/evil", "\\/evil", "/%5Cevil.example", "/%5cevil", "/%2Fevil",
-    "/%2fevil", "/%252Fevil", "/%255Cevil", "/%25252525252525255Cevil", "/.//evil", "/..//evil", "/%2e//evil", "/%2E%2e/evil",
-    "/a/..//evil", "/a/%2e%2e//evil", "/a%3F/../x", "/a%3F/%2e%2e/x", "/a/..;x/b", "/a\\..\\b", "/a%5c..%5cb",
+    "/%2fevil", "/%252Fevil", "/%255Cevil", "/%25252525252525255Cevil", "/.//evil", "/..//evil", "/%2e//evil",
+    "/%2E%2e/evil", "/a/..//evil", "/a/%2e%2e//evil", "/a%3F/../x", "/a%3F/%2e%2e/x", "/a/..;x/b", "/a\\..\\b",
+    "/a%5c..%5cb",
     "/\t/evil", "/%09/evil.example", "/%0a/evil", "/%0d%0a/evil", "/\n/evil", "/\r\n/evil", "/\t\\evil", " /evil",
     "\t/evil", "\n//evil", "/a\x00b", "/a%00b", "/a%0d%0aset-cookie:%20x", "/a\x7fb", "/a%7Fb", "/a\x85b", "/a%C2%85b",
     "/a%2509b", "/a%250ab", "/a\x1f", "/a?b=%0a", "/a#%0a", "/\ud800", "javascript:alert(1)", "data:text/html,x",
@@ -97,7 +98,7 @@ def test_a_safe_target_stays_as_it_is(target: str) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["//evil.example", "///evil", "\\\\evil", "/\\evil.example", "/\t\\evil", "\n//evil", "https:/evil", "http:evil",
+    ["//evil.example", "///evil", "\\\\evil", "/\\evil.example", "/\t\\evil", "\n//evil", "http:/evil", "http:evil",
      "//app.example.com:8443@evil", "//app.example.com"],
 )  # fmt: skip
 def test_the_browser_of_these_tests_goes_astray_where_real_ones_do(target: str) -> None:
