@@ -233,6 +233,8 @@ class BudgetTable:
             self._latest_ms = now_ms
         results = []
         for key, limit, window_ms, bucket_ms in checks:
+            if limit > MAX_COUNT:
+                limit = MAX_COUNT
             pool = self._pools.get((window_ms, bucket_ms)) or self._new_pool(window_ms, bucket_ms)
             bucket = now_ms // bucket_ms
             window = pool.windows.get(key)
@@ -242,7 +244,7 @@ class BudgetTable:
                 window.slide(bucket, pool.shape)
                 pool.windows.move_to_end(key)
             used = window.used
-            if used < limit and used < MAX_COUNT:
+            if used < limit:
                 window.used = used + 1
                 leaves_ms = (window.oldest + pool.lasts) * bucket_ms - now_ms
                 results.append(_result((True, limit - used - 1, 0, leaves_ms)))
@@ -290,6 +292,6 @@ def _refused(window: Window, limit: int, shape: WindowShape, now_ms: int) -> Bud
     if window.used == limit:
         buckets = window.oldest + shape.lasts - window.newest
     else:  # The limit was lowered since.
-        buckets = buckets_until_below(window.counts(), min(limit, MAX_COUNT), shape)
+        buckets = buckets_until_below(window.counts(), limit, shape)
     wait_ms = (window.newest + buckets) * shape.bucket_ms - now_ms
     return _result((False, 0, wait_ms, wait_ms))

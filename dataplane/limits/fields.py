@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from common.state.budgets import MAX_COUNT
 from dataplane.errors import GatewayError
 
 if TYPE_CHECKING:
     from common.routetable.compiled import Budget
     from common.state.budgets import BudgetResult
-
-_SF_INTEGER_MAX = 10**15 - 1  # RFC 9651 §3.3.1
 
 
 class BudgetFields:
@@ -56,5 +55,5 @@ class BudgetFields:
 
 def _policy(scope: str, budget: Budget) -> bytes:
     # A window is whole seconds there; one under a second is told as one.
-    quota, window_s = min(budget.max_requests, _SF_INTEGER_MAX), -(-budget.window_ms // 1000)
+    quota, window_s = min(budget.max_requests, MAX_COUNT), -(-budget.window_ms // 1000)
     return b'"%s";q=%d;w=%d' % (scope.encode(), quota, window_s)

@@ -58,30 +58,34 @@ class Limiter:
         `fields` are those of the checks' budgets, in their order; `route_id` labels the refusal. While the store is
         away the fallback decides: `rate_limit_unavailable`, or no limit.
         """
-        results = await self._results(checks)
+        results: Sequence[BudgetResult] | None = None
+        if self._failures < _FAILURES_BEFORE_REST or self._is_asked_again():
+            try:
+                results = await self._store.check_budgets(checks)
+            except StateUnavailable as failure:
+                self._failed(failure)
+            else:
+                if self._failures:
+                    self._answered()
         if results is None:
-            return
-        for place, result in enumerate(results):
+            results = await self._without_store(checks)
+            if results is None:
+                return
+        for result in results:
             if not result.allowed:
+                place = results.index(result)
                 self._metrics.rate_limited.inc(fields.scopes[place], route_id)
                 raise fields.refusal(place, max(1, -(-result.retry_after_ms // 1000)))
         fields.add_to(x.response_headers, results)
 
-    async def _results(self, checks: Sequence[BudgetCheck]) -> Sequence[BudgetResult] | None:
-        """The store's results, or the fallback's; None where no limit holds."""
-        if self._failures >= _FAILURES_BEFORE_REST and not self._is_asked_again():
-            return await self._without_store(checks)
-        try:
-            results = await self._store.check_budgets(checks)
-        except StateUnavailable as failure:
-            self._failures += 1
-            self._ask_again_at = self._clock() + _REST_S
-            self._outage.failed(str(failure))
-            return await self._without_store(checks)
-        if self._failures:
-            self._failures = 0
-            self._outage.answered()
-        return results
+    def _failed(self, failure: StateUnavailable) -> None:
+        self._failures += 1
+        self._ask_again_at = self._clock() + _REST_S
+        self._outage.failed(str(failure))
+
+    def _answered(self) -> None:
+        self._failures = 0
+        self._outage.answered()
 
     def _is_asked_again(self) -> bool:
         now = self._clock()
@@ -92,6 +96,7 @@ class Limiter:
         return True
 
     async def _without_store(self, checks: Sequence[BudgetCheck]) -> Sequence[BudgetResult] | None:
+        """What the fallback says; None where no limit holds."""
         self._metrics.rate_limit_fallback.inc(self._fallback)
         if self._fallback == "deny":
             raise GatewayError("rate_limit_unavailable", "the shared state cannot be asked")
