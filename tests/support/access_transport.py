@@ -182,8 +182,12 @@ class RawAccess:
         self.gone = asyncio.Event()
         self.asked = asyncio.Event()
         self.url = ""
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = writer
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             length = next(
@@ -203,6 +207,14 @@ class RawAccess:
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
+            del self._open[task]
+
+    async def cut(self) -> None:
+        """Cut every connection and wait until nobody serves any more."""
+        for writer in self._open.values():
+            writer.transport.abort()
+        if self._open:
+            await asyncio.wait(list(self._open))
 
 
 @contextlib.asynccontextmanager
@@ -214,6 +226,7 @@ async def raw_access() -> AsyncIterator[RawAccess]:
         yield service
     finally:
         server.close()
+        await service.cut()
         await server.wait_closed()
 
 
