@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ def serve(settings: GatewaySettings) -> int:
     from common.telemetry.line_writer import LineWriter
     from common.telemetry.log import Log
 
+    raise_descriptor_limit()
     writer = LineWriter(sys.stdout.fileno())
     log = Log(writer.write, level=settings.log_level)
     try:
@@ -55,6 +57,13 @@ def serve(settings: GatewaySettings) -> int:
             return runner.run(_serve(settings, log, writer.attach))
     finally:
         writer.close()
+
+
+def raise_descriptor_limit() -> None:
+    """As many descriptors as the system grants: each request holds two, and the usual soft limit is 1 024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(settings: GatewaySettings, log: Log, attach: Any) -> int:
@@ -71,6 +80,7 @@ async def _serve(settings: GatewaySettings, log: Log, attach: Any) -> int:
         await gateway.start()
     except OSError as error:
         log.error("cannot listen: free the address or set GATEWAY_HOST and GATEWAY_PORT", exc=error)
+        await gateway.stop()
         return 1
     await ended.wait()
     await gateway.stop()

@@ -30,6 +30,8 @@ PIPELINE_MAX_BYTES = 65_536
 # A caller that still sends after its answer is read this long (idle, in all), so that a reset does not eat the answer.
 LINGER_IDLE_S = 2.0
 LINGER_MAX_S = 10.0
+# A connection beyond the bound is held this long, so that its caller, who may have sent a request, reads why.
+OVERLOADED_S = 1.0
 # How soon a caller that leaves is noticed while the upstream's slowness keeps its socket from being read.
 LOOK_FOR_CALLER_S = 0.5
 
@@ -147,7 +149,8 @@ class DownstreamConnection(asyncio.Protocol):
         if not self._listener.opened(self):
             self._closing = True
             self._transport.write(OVERLOADED)
-            self._transport.close()
+            self._transport.write_eof()
+            self._timer.set(OVERLOADED_S, self._transport.abort)
             return
         self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
         self._task = self._listener.tasks.spawn(self._serve(), "downstream connection")
@@ -273,6 +276,8 @@ class DownstreamConnection(asyncio.Protocol):
             return False
         if not self.body.complete or not self._keep_alive or self.body.broken:
             return False
+        self.body.stop()
+        self._adjust_reading()
         self.flush()
         if self._write_paused:
             # A caller that sends requests and reads no answers must not make this side hold them all.
@@ -288,7 +293,6 @@ class DownstreamConnection(asyncio.Protocol):
             self._timer.set(limits.head_timeout_s, self._head_timeout)
         else:
             self._timer.set(limits.keepalive_timeout_s, self._idle_timeout)
-        self._adjust_reading()
         return True
 
     def _finish(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dataplane.net.request_body import HELD_MAX_BYTES
 from tests.support import upstreams
 from tests.support.gateway import route, running, table
 from tests.support.upstreams import Peer, ok, upstream
@@ -215,3 +216,26 @@ async def test_an_upstream_that_does_not_read_stops_the_reading_of_the_upload(tm
             assert sent < 40_000_000, "socket buffers of the kernel, and no more"
             caller.vanish()
             await gw.settled()
+
+
+async def test_a_refused_request_with_a_body_at_the_holding_bound_leaves_the_connection_usable(tmp_path: Path) -> None:
+    """A body that was held whole, and never taken, must not keep the socket from being read again."""
+    document = table(route("http://127.0.0.1:9", auth={"mode": "jwt-only"}))
+    async with running(tmp_path, document) as gw:
+        caller = await gw.connect()
+        for size in (1, HELD_MAX_BYTES - 1, HELD_MAX_BYTES):
+            caller.writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+            answer = await caller.answer()
+            assert answer.status == 401
+            if "connection" in dict(answer.headers):  # the body was not all here yet when it was refused
+                caller = await gw.connect()
+
+
+async def test_pipelined_requests_beyond_the_bound_are_read_later_and_all_answered(tmp_path: Path) -> None:
+    async with upstream(upstreams.answers) as app, running(tmp_path, table(route(app.url))) as gw:
+        caller = await gw.connect()
+        request = b"GET / HTTP/1.1\r\nhost: a\r\nx-fill: " + b"y" * 8_000 + b"\r\n\r\n"
+        sending = asyncio.create_task(caller.send(request * 60))
+        for _ in range(60):
+            assert (await caller.answer()).status == 200
+        await sending
