@@ -1,0 +1,141 @@
+"""Limits and admission as callers meet them: over sockets, through the whole pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from ipaddress import ip_network
+from pathlib import Path
+
+from tests.support import upstreams
+from tests.support.gateway import DEADLINE_S, Caller, Running, route, running, table
+from tests.support.upstreams import answers, answers_with, ok, upstream
+
+
+async def test_a_refused_request_names_its_budget_and_reaches_no_upstream(tmp_path: Path) -> None:
+    async with (
+        upstream(answers) as app,
+        running(tmp_path, table(route(app.url, rateLimits={"client": {"max": 2}}))) as gw,
+    ):
+        for left in (1, 0):
+            answer = await gw.get()
+            assert re.fullmatch(rf'"route";r={left};t=[0-9]+', answer.value("ratelimit"))
+            assert answer.value("ratelimit-policy") == '"route";q=2;w=60'
+        answer = await gw.get()
+        assert (answer.status, answer.json["error"]) == (429, "too_many_requests")
+        wait = answer.value("retry-after")
+        assert 0 < int(wait) <= 61
+        assert answer.value("ratelimit") == f'"route";r=0;t={wait}'
+        assert answer.value("ratelimit-policy") == '"route";q=2;w=60'
+        assert len(app.requests) == 2
+        line = await gw.request_line(3)
+        assert (line["status"], line["error"], line["outcome"]) == (429, "too_many_requests", "refused")
+        assert line["detail"] == 'budget "route";q=2;w=60'
+        assert gw.metric("gateway_rate_limited_total", scope="route", route="r0") == 1
+
+
+async def test_an_applications_own_fields_stay_beside_the_gateways(tmp_path: Path) -> None:
+    theirs = b'RateLimit: "jobs";r=1;t=5\r\nRateLimit-Policy: "jobs";q=9;w=5\r\n'
+    async with (
+        upstream(answers_with(ok(extra=theirs))) as app,
+        running(tmp_path, table(route(app.url)), rate_limit_route_max=50) as gw,
+    ):
+        answer = await gw.get()
+        assert sorted(answer.values("ratelimit-policy")) == ['"jobs";q=9;w=5', '"route";q=50;w=60']
+        assert len(answer.values("ratelimit")) == 2
+
+
+async def test_without_limits_nothing_is_said_of_them(tmp_path: Path) -> None:
+    async with upstream(answers) as app, running(tmp_path, table(route(app.url)), rate_limit_route_max=0) as gw:
+        answer = await gw.get()
+        assert [name for name, _ in answer.headers if "ratelimit" in name] == []
+
+
+async def test_a_search_for_unknown_paths_is_limited(tmp_path: Path) -> None:
+    async with (
+        upstream(answers) as app,
+        running(tmp_path, table(route(app.url, "/app/")), rate_limit_route_max=3) as gw,
+    ):
+        seen = [(await gw.get(f"/wp-{n}.php")).status for n in range(5)]
+        assert seen == [404, 404, 404, 429, 429]
+        assert (await gw.get("/app/")).status == 200
+        assert gw.metric("gateway_rate_limited_total", scope="route", route="unmatched") == 2
+
+
+async def test_callers_behind_a_trusted_proxy_have_budgets_of_their_own(tmp_path: Path) -> None:
+    async with (
+        upstream(answers) as app,
+        running(
+            tmp_path,
+            table(route(app.url)),
+            rate_limit_client_max=1,
+            trusted_proxies=(ip_network("127.0.0.1/32"),),
+        ) as gw,
+    ):
+        addresses = ("203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8::2", "::ffff:203.0.113.1", "203.0.113.1")
+        seen = [(await gw.get("/", f"x-forwarded-for: {address}")).status for address in addresses]
+        assert seen == [200, 200, 200, 429, 429, 429]
+
+
+async def test_a_callers_own_forwarding_header_buys_no_budget(tmp_path: Path) -> None:
+    async with (
+        upstream(answers) as app,
+        running(tmp_path, table(route(app.url)), rate_limit_client_max=2) as gw,
+    ):
+        seen = [(await gw.get("/", f"x-forwarded-for: 198.51.100.{n}")).status for n in range(4)]
+        assert seen == [200, 200, 429, 429]
+
+
+async def test_a_principals_budget_follows_the_subject_across_sessions(tmp_path: Path) -> None:
+    async with (
+        upstream(answers) as app,
+        running(
+            tmp_path,
+            table(route(app.url, auth={"mode": "session"})),
+            rate_limit_principal_max=2,
+            rate_limit_route_max=0,
+        ) as gw,
+    ):
+        alice, again, bob = await gw.session("alice"), await gw.session("alice"), await gw.session("bob")
+        seen = [(await gw.get("/", cookie)).status for cookie in (alice, again, alice, again, bob)]
+        assert seen == [200, 200, 429, 429, 200]
+        left = (await gw.get("/", bob)).value("ratelimit")
+        assert re.fullmatch(r'"principal";r=0;t=[0-9]+', left)
+
+
+async def test_a_caller_without_a_credential_spends_no_principals_budget(tmp_path: Path) -> None:
+    async with (
+        upstream(answers) as app,
+        running(tmp_path, table(route(app.url, auth={"mode": "session"})), rate_limit_principal_max=1) as gw,
+    ):
+        for _ in range(3):
+            assert (await gw.get()).status == 401
+        assert (await gw.get("/", await gw.session("alice"))).status == 200
+
+
+async def test_one_request_too_many_inside_is_refused_at_once(tmp_path: Path) -> None:
+    async with (
+        upstream(upstreams.never_answers) as app,
+        running(tmp_path, table(route(app.url)), max_pending_requests=1) as gw,
+    ):
+        inside = await _waiting_inside(gw)
+        answer = await gw.get()
+        assert (answer.status, answer.json["error"]) == (503, "gateway_overloaded")
+        assert answer.value("retry-after") == "1"
+        assert gw.metric("gateway_active_requests") == 1
+        inside.vanish()
+        await gw.settled()
+        assert (await gw.request_line(2))["outcome"] == "aborted"
+        second = await _waiting_inside(gw)
+        second.vanish()
+        await gw.settled()
+
+
+async def _waiting_inside(gw: Running) -> Caller:
+    """A caller whose request is inside the gateway and gets no answer."""
+    caller = await gw.connect()
+    await caller.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+    async with asyncio.timeout(DEADLINE_S):
+        while gw.metric("gateway_active_requests") != 1:
+            await asyncio.sleep(0)
+    return caller
