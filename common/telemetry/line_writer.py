@@ -18,6 +18,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from common.telemetry.log import Clock, event_line
+
 FLUSH_DELAY_S = 0.05
 """A line waits at most this long on a loop that is not busy."""
 BATCH_BYTES = 65_536
@@ -31,11 +33,16 @@ SAFE_BYTES = 4_096
 CLOSE_WAIT_S = 1.0
 
 
+def dropped_event(lines: int) -> bytes:
+    """The line that says how many are missing."""
+    return event_line(Clock().text(), "warning", "Log lines were dropped: their reader is too slow", {"dropped": lines})
+
+
 class LineWriter:
     """Takes whole lines (bytes with their line feed), keeps their order, and never raises for a broken descriptor."""
 
     def __init__(
-        self, fd: int, *, max_bytes: int = BUFFER_MAX_BYTES, dropped_line: Callable[[int], bytes] | None = None
+        self, fd: int, *, max_bytes: int = BUFFER_MAX_BYTES, dropped_line: Callable[[int], bytes] = dropped_event
     ) -> None:
         self._fd = fd
         self._max_bytes = max_bytes
@@ -56,31 +63,32 @@ class LineWriter:
         self._loop = loop
         self._thread = threading.get_ident()
 
-    def report_dropped(self, dropped_line: Callable[[int], bytes]) -> None:
-        """How the line is made that says how many lines were lost."""
-        self._dropped_line = dropped_line
-
     def write(self, line: bytes) -> None:
         """Take a line; from another thread than the loop's it is handed over first."""
         loop = self._loop
         if loop is None:
             self._append(line)
             self._flush(wait_s=CLOSE_WAIT_S)
-        elif threading.get_ident() != self._thread:
+        elif threading.get_ident() == self._thread:
+            self._append(line)
+            if not self._watching:
+                self._schedule(loop)
+        else:
             try:
                 loop.call_soon_threadsafe(self.write, line)
-            except RuntimeError:  # the loop was closed in between
+            except RuntimeError:  # the loop was closed, and this thread went on
                 self._lose(1)
-        else:
-            self._append(line)
-            if self._watching:
-                return
-            if self._timer is None:
-                self._timer = loop.call_later(FLUSH_DELAY_S, self._on_timer)
-            elif self._size >= BATCH_BYTES and not self._hurried:
-                self._hurried = True
-                self._timer.cancel()
-                self._timer = loop.call_soon(self._on_timer)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop.is_closed():
+            # What is still said between the end of the loop and `close` is said at once.
+            self.close()
+        elif self._timer is None:
+            self._timer = loop.call_later(FLUSH_DELAY_S, self._on_timer)
+        elif self._size >= BATCH_BYTES and not self._hurried:
+            self._hurried = True
+            self._timer.cancel()
+            self._timer = loop.call_soon(self._on_timer)
 
     def close(self) -> None:
         """Write what is left, waiting a bounded time for the descriptor; what it does not take is dropped."""
@@ -118,8 +126,9 @@ class LineWriter:
         if loop is None or on is self._watching:
             return
         if not on:
-            loop.remove_writer(self._fd)
             self._watching = False
+            if not loop.is_closed():
+                loop.remove_writer(self._fd)
             return
         try:
             loop.add_writer(self._fd, self._on_writable)
@@ -129,15 +138,15 @@ class LineWriter:
                 self._timer = loop.call_later(FLUSH_DELAY_S, self._on_timer)
 
     def _flush(self, wait_s: float = 0.0) -> None:
-        self._send(wait_s)
-        if self._unreported and not self._pending and self._dropped_line is not None:
+        if self._send(wait_s) and self._unreported:
             # Once everything that was kept has left: while the reader is stopped, such lines would pile up too.
             line = self._dropped_line(self._unreported)
             self._unreported = 0
             self._append(line)
             self._send(0.0)
 
-    def _send(self, wait_s: float) -> None:
+    def _send(self, wait_s: float) -> bool:
+        """Whether all that was pending has left."""
         while self._pending:
             batch = self._take_batch()
             try:
@@ -145,11 +154,12 @@ class LineWriter:
             except OSError:
                 # Closed by its reader, or the disk is full: nothing that a log line could be written about.
                 self._lose(batch.count(b"\n"))
-                continue
+                return False
             if written < len(batch):
                 self._pending.appendleft(batch[written:])
                 self._size += len(batch) - written
-                return
+                return False
+        return True
 
     def _take_batch(self) -> bytes:
         lines: list[bytes] = []

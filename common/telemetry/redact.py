@@ -15,8 +15,12 @@ REDACTED = "[redacted]"
 TEXT_MAX = 2_048
 """Code points kept of one value: enough for any sane path or message, and an attacker's megabyte costs little."""
 
+NAME_MAX = 72
+"""The end of a name that is looked at."""
 PIECES_MAX = 64
 """Parameters of one target that are looked at; what follows is no longer worth the time."""
+NAMES_MAX = 32
+"""Names looked at within one parameter: more of them are nested on purpose, and the parameter is removed."""
 ESCAPES_MAX = 600
 """Percent-escapes in one piece (200 characters of most scripts); decoding many more would cost a millisecond."""
 
@@ -34,8 +38,9 @@ EXACT_NAMES = frozenset(
 
 _PART = re.compile("|".join(NAME_PARTS))
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
-# What stands between a name and its `=` may be dropped by whoever reads the parameter.
-_NAMES = re.compile(r"([A-Za-z0-9_.\-\[\]]+)[^A-Za-z0-9=&;?#/]{0,8}=")
+# The name before an `=`, read backwards so that it costs its own length; what stands between the two may be dropped by
+# whoever reads the parameter.
+_NAME_BACKWARDS = re.compile(r"[^A-Za-z0-9]{0,8}?([A-Za-z0-9_.\-\[\]]+)")
 _PIECES = re.compile(r"([?&;#])")
 _USER_INFO = re.compile(r"(://|^//)[^/?#\s]*@")
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}")
@@ -43,7 +48,7 @@ _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}")
 # A header with everything on its line and on folded lines below it, also as it stands in a printed list or mapping.
 _HEADER = re.compile(
     r"""(?ix) \b ( (?:proxy-)?authorization | set-cookie2? | cookie | x-api-key )
-    ( ["']? \s* [:=,] \s* b? ["']? ) [^\r\n]+ (?: \r?\n [\ \t]+ [^\r\n]* )*"""
+    ( ["']? \s* [:=] \s* b? ["']? | ["'] \s* , \s* b? ["'] ) [^\r\n]+ (?: \r?\n [\ \t]+ [^\r\n]* )*"""
 )
 # A scheme and what follows it, unless that is a plain word of a sentence such as "bearer token expired".
 _SCHEME = re.compile(
@@ -53,8 +58,12 @@ _SCHEME = re.compile(
     [\w+/=~.:-]+"""
 )
 _PAIR = re.compile(
-    r"""(?x) ( [\w.%\[\]-]{1,64} ) ( ["']? \s* [:=] \s* ) ( b?"[^"]*"? | b?'[^']*'? | [^\s"'&;,)}\]]+ )"""
+    r"""(?x) (?<! [\w.%\[\]-] ) ( [\w.%\[\]-]++ ) ( ["']? \s* [:=] \s* )
+    ( b?"[^"]*"? | b?'[^']*'? | [^\s"'&;,)}\]]+ )"""
 )
+# What follows the colon of a sentence ("bearer token: expired"): no generated credential is a short lower-case word.
+_PROSE = re.compile(r"[a-z]{1,15}[.,]?")
+_CHOSEN_BY_PEOPLE = re.compile("passw|passphrase|pwd", re.IGNORECASE)
 _HEADER_WORDS = ("authorization", "cookie", "x-api-key")
 _SCHEME_WORDS = ("bearer", "basic", "digest", "negotiate", "ntlm", "dpop")
 _WORD = re.compile(r"\S+")
@@ -68,12 +77,12 @@ def is_sensitive_name(name: str) -> bool:
 
     The short names of `EXACT_NAMES` are not among them.
     """
-    return _part_in(name) if len(name) <= 64 else _PART.search(_folded(name)) is not None
+    return _part_in(name[-NAME_MAX:])
 
 
 def is_sensitive_parameter(name: str) -> bool:
     """The same for a decoded parameter of a query, a form or a path."""
-    return is_sensitive_name(name) or (len(name) <= 64 and _folded(name) in EXACT_NAMES)
+    return is_sensitive_name(name) or _folded(name) in EXACT_NAMES
 
 
 def redact_target(target: str) -> str:
@@ -155,17 +164,24 @@ def _plain_piece(piece: str, name: str) -> str:
 
 
 def _names_credential(text: str) -> bool:
-    return any(is_sensitive_parameter(name) for name in _NAMES.findall(text))
+    """Whether a credential's name stands before an `=` anywhere in a decoded text."""
+    befores = text.split("=", NAMES_MAX)
+    return len(befores) > NAMES_MAX or any(is_sensitive_parameter(_name_at_end(before)) for before in befores[:-1])
+
+
+def _name_at_end(text: str) -> str:
+    found = _NAME_BACKWARDS.match(text[: -NAME_MAX - 9 : -1])
+    return found[1][::-1] if found else ""
 
 
 def _parameter(name: str) -> bool:
     """`is_sensitive_parameter` of the last word of a piece such as `/files/code`, `(code` or `code`."""
-    return _cached_parameter(name) if len(name) <= 64 else _names_credential(name + "=")
+    return _cached_parameter(name[-NAME_MAX:])
 
 
 @lru_cache(maxsize=2_048)
 def _cached_parameter(name: str) -> bool:
-    return _names_credential(name + "=")
+    return is_sensitive_parameter(_name_at_end(name))
 
 
 @lru_cache(maxsize=2_048)
@@ -200,6 +216,8 @@ def _word(found: re.Match[str]) -> str:
 def _pair(found: re.Match[str]) -> str:
     name, between, value = found.groups()
     if not is_sensitive_name(_decoded(name)) or value.startswith(REDACTED[:-1]):
+        return found[0]
+    if between.strip() == ":" and _PROSE.fullmatch(value) and not _CHOSEN_BY_PEOPLE.search(name):
         return found[0]
     return f"{name}{between}{REDACTED}"
 

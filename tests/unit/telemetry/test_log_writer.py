@@ -197,3 +197,56 @@ async def test_a_reader_that_leaves_while_the_loop_waits_for_it_is_noticed(pipe:
         while not writer.dropped:
             await asyncio.sleep(0)
     writer.close()
+
+
+def test_what_is_said_after_the_loop_was_closed_is_still_written(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    loop = asyncio.new_event_loop()
+    writer = LineWriter(fd)
+    writer.attach(loop)
+    writer.write(b"before\n")
+    loop.close()
+    writer.write(b"after\n")
+    thread = threading.Thread(target=writer.write, args=(b"of a thread\n",))
+    thread.start()
+    thread.join()
+    writer.write(b"later\n")
+    writer.close()
+    assert read_all(reader) == b"before\nafter\nof a thread\nlater\n"
+
+
+def test_closing_after_the_loop_was_closed_while_it_waited_for_a_reader_ends(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("common.telemetry.line_writer.CLOSE_WAIT_S", 0.01)
+    _, fd = pipe
+    writer = LineWriter(fd)
+
+    async def fill() -> None:
+        writer.attach(asyncio.get_running_loop())
+        for _ in range(100):
+            writer.write(b"x" * 999 + b"\n")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(fill())
+    writer.close()
+
+
+async def test_a_disk_that_was_full_for_a_while_is_told_of_once_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    writer = LineWriter(fd)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        writer.write(b"one\n")
+        writer.write(b"two\n")
+    writer.write(b"three\n")
+    writer.close()
+    os.close(fd)
+    three, report = path.read_bytes().splitlines()
+    assert three == b"three"
+    assert json.loads(report)["dropped"] == writer.dropped == 2
+    assert json.loads(report)["level"] == "warning"
