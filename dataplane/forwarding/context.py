@@ -97,11 +97,12 @@ def _parsed(text: str) -> IPv4Address | IPv6Address | None:
 def _caller(lines: list[bytes], peer: str, hops: int) -> tuple[str, bytes]:
     """The caller's address and the chain from it to `peer`; the peer alone where the chain cannot be trusted."""
     entries = [entry.strip(_OWS) for entry in b",".join(lines).split(b",")]
-    ours = [_entry_address(entry) for entry in entries[-hops:]] if hops > 0 else []
-    addresses = [address for address in ours if address is not None]
-    if hops < 1 or len(addresses) < hops or b"" in entries:
-        return peer, peer.encode("ascii")
-    return addresses[0], ", ".join([*addresses, peer]).encode("ascii")
+    if 0 < hops <= len(entries) and b"" not in entries:
+        found = [_entry_address(entry) for entry in entries[-hops:]]
+        addresses = [address for address in found if address is not None]
+        if len(addresses) == hops:
+            return addresses[0], ", ".join([*addresses, peer]).encode("ascii")
+    return peer, peer.encode("ascii")
 
 
 def _entry_address(entry: bytes) -> str | None:
