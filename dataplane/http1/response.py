@@ -13,8 +13,9 @@ RESPONSE_HEADERS_MAX = 500
 _REASON_MAX_BYTES = 128
 _NOT_REASON = bytes(byte for byte in range(256) if not 0x20 <= byte <= 0x7E)
 _BODILESS = frozenset({204, 205, 304})
-# h11 reads an interim response only after the request it answers; which request it was makes no difference to the head.
-_ANY_REQUEST = h11.Request(method="GET", target="/", headers=[("host", "upstream")])
+# h11 reads an interim response only after the request it answers, and 101 only after one that asked for it; which
+# request it was makes no difference to the head.
+_ANY_REQUEST = h11.Request(method="GET", target="/", headers=[("host", "upstream"), ("upgrade", "any")])
 
 
 def read_response_head(raw: bytes, request_method: str) -> ResponseHead:

@@ -5,7 +5,7 @@ A body is always framed anew: framing headers that came in are never copied (HOU
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -28,7 +28,7 @@ def reason_phrase(status: int) -> bytes:
     return _REASONS.get(status, b"")
 
 
-def request_head(method: str, target: str, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """A request's head as bytes.
 
     Raises `ValueError` where a part could end its line or split it in another place: that is a bug of the caller, and
@@ -39,23 +39,19 @@ def request_head(method: str, target: str, headers: Iterable[tuple[bytes, bytes]
     return _head(f"{method} {target} HTTP/1.1".encode("ascii"), method.encode("ascii"), headers)
 
 
-def response_head(status: int, reason: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def response_head(status: int, reason: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """A response's head as bytes, always as HTTP/1.1 (RFC 9110 §6.2). Raises `ValueError` like `request_head`."""
     if not 100 <= status <= 999:
         raise ValueError("a status outside 100 to 999")
     return _head(b"HTTP/1.1 %d %b" % (status, reason), b"status", headers)
 
 
-def _head(first_line: bytes, token: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    lines = [first_line]
-    names = [token]
-    for name, value in headers:
-        lines.append(name + b": " + value)
-        names.append(name)
-    if not all(names) or b"".join(names).translate(None, TOKEN_BYTES):
+def _head(first_line: bytes, token: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    names = [name for name, _ in headers]
+    if b"" in names or b"".join(names).translate(None, TOKEN_BYTES) or not token or token.translate(None, TOKEN_BYTES):
         raise ValueError("a method or header name that is no token")
-    written = b"\r\n".join(lines) + b"\r\n\r\n"
-    ends = len(lines) + 1
+    written = b"\r\n".join((first_line, *map(b": ".join, headers), b"", b""))
+    ends = len(names) + 2
     if written.count(b"\n") != ends or written.count(b"\r") != ends or b"\0" in written:
         raise ValueError("CR, LF or NUL in a head")
     return written
