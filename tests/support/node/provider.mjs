@@ -57,8 +57,8 @@ if (options.clientKey) {
   }));
 }
 
-const accessToken = (algorithm) => ({
-  audience: AUDIENCE,
+const accessToken = (audience, algorithm) => ({
+  audience,
   scope: 'api',
   accessTokenTTL: 300,
   accessTokenFormat: 'jwt',
@@ -86,8 +86,8 @@ function configuration() {
       resourceIndicators: {
         enabled: true,
         getResourceServerInfo: (_, resource) => {
-          if (resource === AUDIENCE) return accessToken('ES256');
-          if (resource === `${AUDIENCE}:rsa`) return accessToken('RS256');
+          if (resource === AUDIENCE) return accessToken(resource, 'ES256');
+          if (resource === `${AUDIENCE}:rsa`) return accessToken(resource, 'RS256');
           throw new errors.InvalidTarget();
         },
       },
