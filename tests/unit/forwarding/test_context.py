@@ -122,6 +122,12 @@ def test_a_chain_shorter_than_the_proxies_is_not_trusted(hops: int) -> None:
 def test_a_count_of_no_proxies_reads_no_entry(hops: int) -> None:
     # `entries[-0:]` would be the whole list, whose left end the client wrote.
     assert chain("192.0.2.1, 203.0.113.9", hops=hops) == (PROXY, PROXY.encode())
+    assert chain("unknown", hops=hops) == (PROXY, PROXY.encode())
+
+
+@pytest.mark.parametrize("sent", ["unknown, 203.0.113.9", "203.0.113.9, unknown", "192.0.2.1, unknown, 203.0.113.9"])
+def test_one_proxy_entry_that_is_no_address_spoils_the_chain(sent: str) -> None:
+    assert chain(sent, hops=2) == (PROXY, PROXY.encode())
 
 
 def test_without_a_chain_the_proxy_is_the_caller() -> None:
