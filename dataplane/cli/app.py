@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dataplane.cli import dev, identity_key, run, sessions
+from dataplane.cli import check, dev, explain, identity_key, run, sessions
 
 HELP = """An identity-aware HTTP gateway: it authenticates callers, asks Access, and forwards with a signed identity.
 
@@ -39,6 +39,8 @@ def build() -> typer.Typer:
 
     run.register(app)
     dev.register(app)
+    check.register(app)
+    explain.register(app)
     identity_key.register(app, os.environ)
     sessions.register(app)
     return app

@@ -66,7 +66,8 @@ def page(markup: str, *, form_targets: tuple[str, ...] = (), status: int = 200) 
         "content-security-policy": policy,
         "cache-control": "no-store",
         "x-content-type-options": "nosniff",
-        "referrer-policy": "no-referrer",
+        # Not `no-referrer`: under that a browser's own form says `Origin: null`, which the cross-site guard refuses.
+        "referrer-policy": "same-origin",
     }
     return HTMLResponse(markup, status_code=status, headers=headers)
 

@@ -16,8 +16,7 @@ from common.identity.signature import IdentitySigner, new_private_key_pem
 from common.settings.gateway import GatewaySettings
 from common.settings.secret import Secret
 from common.telemetry.log import Log
-from dataplane.accessservice import access_app
-from dataplane.accessservice.policy import Policy
+from dataplane.accessservice import access_app, read_policy
 from dataplane.dev.authorization import Client
 from dataplane.dev.provider import DevelopmentProvider
 from dataplane.dev.servers import loopback_socket, origin_of, serving
@@ -81,7 +80,7 @@ async def demo(port: int | None, folder: Path, environment: Mapping[str, str]) -
         apps = (
             DevelopmentProvider(provider_origin, _client(settings.public_url, made.client), AUDIENCE).app,
             upstream.app,
-            access_app(Policy.model_validate(access_policy()), made.access),
+            access_app(read_policy(orjson.dumps(access_policy())), made.access),
         )
         served = [
             await running.enter_async_context(serving(app, sock)) for app, sock in zip(apps, sockets, strict=True)

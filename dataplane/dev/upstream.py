@@ -49,6 +49,7 @@ class SampleUpstream:
                 Route("/assets/{name}", asset),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1"])],
+            exception_handlers={404: self._not_found},
         )
 
     def close_streams(self) -> None:
@@ -58,11 +59,15 @@ class SampleUpstream:
     def _see(self, request: Request) -> Seen:
         return see(request, self._public_key_pem)
 
-    def _answer(self, request: Request, seen: Seen, markup: str) -> Response:
+    def _answer(self, request: Request, seen: Seen, markup: str, status: int = 200) -> Response:
         """The page for a browser, the same facts as JSON for a program."""
         if "text/html" not in request.headers.get("accept", ""):
-            return JSONResponse(seen.as_json(), headers={"cache-control": "no-store"})
-        return page(markup, form_targets=(self._provider,))
+            return JSONResponse(seen.as_json(), status, headers={"cache-control": "no-store"})
+        return page(markup, form_targets=(self._provider,), status=status)
+
+    async def _not_found(self, request: Request, _: Exception) -> Response:
+        seen = self._see(request)
+        return self._answer(request, seen, views.not_found(seen), 404)
 
     async def _overview(self, request: Request) -> Response:
         return self._answer(request, self._see(request), views.overview())

@@ -67,6 +67,14 @@ def stream(seen: Seen) -> str:
     return _framed("Live stream", "/stream", body, who=_who(seen, "/stream"), scripts=("stream.js",))
 
 
+def not_found(seen: Seen) -> str:
+    """For an address that the upstream does not serve."""
+    body = f"""<h1>Nothing is served here</h1>
+<p class="lead">The gateway passed the request on, but the sample upstream has no page at
+<code>{text(seen.path)}</code>.</p>"""
+    return _framed("Nothing is served here", "", body, who="")
+
+
 def _framed(title: str, here: str, body: str, *, who: str, scripts: tuple[str, ...] = ()) -> str:
     places = "".join(
         f'<li><a href="{path}"{_CURRENT if path == here else ""}>{name}</a></li>' for path, name in _PLACES
@@ -114,5 +122,5 @@ def _headers(seen: Seen) -> str:
 
 
 def _row(name: str, value: str) -> str:
-    mark = ' class="by-gateway"' if from_gateway(name) else ""
-    return f'<tr{mark}><th scope="row">{text(name)}</th><td>{text(value)}</td></tr>'
+    mark = ' <span class="mark">gateway</span>' if from_gateway(name) else ""
+    return f'<tr><th scope="row">{text(name)}{mark}</th><td>{text(value)}</td></tr>'

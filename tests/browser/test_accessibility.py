@@ -39,8 +39,10 @@ async def test_no_page_has_an_accessibility_violation(
         found += await _scan(page, "stream")
         await page.goto(demo.workspace_url)
         found += await _scan(page, "denied")
-        await page.goto(f"{demo.gateway}/auth/unknown")
+        await page.goto(f"{demo.gateway}/auth/callback")
         found += await _scan(page, "error of the gateway")
+        await page.goto(f"{demo.gateway}/no/such/page")
+        found += await _scan(page, "not found at the upstream")
         await page.goto(f"{demo.provider}/authorize")
         found += await _scan(page, "error of the provider")
     async with person(browser) as context:

@@ -45,7 +45,7 @@ async def test_a_login_ends_on_the_page_that_asked_for_it_with_a_verified_identi
         await _sign_in(page, MEMBER)
         await page.wait_for_url(f"{demo.gateway}/me")
         await expect(page.get_by_text("The identity signature is valid.")).to_be_visible()
-        await expect(page.get_by_role("row", name="x-gateway-user-id demo-member")).to_be_visible()
+        await expect(page.get_by_role("row", name="x-gateway-user-id gateway demo-member")).to_be_visible()
 
 
 async def test_the_session_cookie_is_out_of_reach_for_scripts_and_upstreams(
@@ -66,7 +66,7 @@ async def test_one_account_sees_the_workspace(browser: Browser, demo: RunningDem
         response = await _open(page, demo.workspace_url)
         assert response.status == 200
         await expect(page.get_by_role("heading", name="The demo workspace")).to_be_visible()
-        await expect(page.get_by_role("row", name=f"x-gateway-workspace-id {demo.workspace}")).to_be_visible()
+        await expect(page.get_by_role("row", name=f"x-gateway-workspace-id gateway {demo.workspace}")).to_be_visible()
 
 
 async def test_the_other_account_sees_the_gateways_own_403_page(browser: Browser, demo: RunningDemo) -> None:
@@ -118,7 +118,7 @@ async def test_two_people_do_not_share_a_session(browser: Browser, demo: Running
     async with person(browser) as one, person(browser) as other:
         await _signed_in(one, demo, MEMBER)
         page = await _signed_in(other, demo, GUEST)
-        await expect(page.get_by_role("row", name="x-gateway-user-id demo-guest")).to_be_visible()
+        await expect(page.get_by_role("row", name="x-gateway-user-id gateway demo-guest")).to_be_visible()
 
 
 async def test_events_reach_the_page_while_the_stream_goes_on(browser: Browser, demo: RunningDemo) -> None:
@@ -155,4 +155,4 @@ async def test_a_login_can_be_made_with_the_keyboard_alone(browser: Browser, dem
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await page.wait_for_url(f"{demo.gateway}/me")
-        await expect(page.get_by_role("row", name="x-gateway-user-id demo-member")).to_be_visible()
+        await expect(page.get_by_role("row", name="x-gateway-user-id gateway demo-member")).to_be_visible()

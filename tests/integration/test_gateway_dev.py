@@ -57,9 +57,9 @@ def test_every_printed_command_answers_as_it_says(children: Children) -> None:
 
 def test_the_commands_show_what_they_say(demo: RunningDemo) -> None:
     shown: dict[str, str] = {trial["shows"]: _sh(trial["command"]) for trial in demo.trials}
-    member = json.loads(shown["A member's bearer token"].rpartition("\r\n\r\n")[2])
+    member = json.loads(shown["A member's bearer token"].rpartition("\n\n")[2])
     assert (member["identity"]["signature"], member["identity"]["subject"]) == ("verified", "demo-member")
-    forged = json.loads(shown["A forged identity header never passes"].rpartition("\r\n\r\n")[2])
+    forged = json.loads(shown["A forged identity header never passes"].rpartition("\n\n")[2])
     assert "root" not in json.dumps(forged)
     assert shown["Five events, as they happen"].count("event: tick") == 5
     assert "workspace_forbidden" in shown["Access refuses the guest"]
