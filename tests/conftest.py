@@ -18,6 +18,8 @@ from tests.support.processes import Children
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
+_LONGEST_ID = 80
+
 # A shared machine makes single examples slow, which says nothing about the code. In CI the examples are the same in
 # each run; a developer's runs explore.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -36,6 +38,11 @@ def pytest_report_header() -> list[str]:
     }
     listed = ", ".join(f"{name} {path or 'MISSING'}" for name, path in found.items())
     return [f"counterparts: {listed}", "a missing one fails its tests" if IN_CI else "a missing one skips its tests"]
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long value by its parameter: a key made for the run would give each test process other names."""
+    return argname if isinstance(val, str | bytes) and len(val) > _LONGEST_ID else None
 
 
 @pytest.fixture
