@@ -194,11 +194,10 @@ def test_a_trusted_proxy_that_sends_garbage_breaks_nothing(headers: list[tuple[b
     assert not set(found.host) & set(" \t\r\n/@,")
 
 
-texts = st.text(max_size=20)
-fields = st.builds(IdentityFields, texts, texts, texts, st.lists(texts, max_size=3).map(tuple)).filter(
-    lambda value: all(text.isprintable() for text in (value.subject, value.email, value.workspace_id, *value.roles))
-)
-requests = st.fixed_dictionaries({name: texts.filter(str.isprintable) for name in ("method", "path", "query", "host")})
+# Few letters, and those that JSON is made of: values that could run into each other, and pairs that are equal.
+texts = st.text('a",:\\[]{}', max_size=3)
+fields = st.builds(IdentityFields, texts, texts, texts, st.lists(texts, max_size=2).map(tuple))
+requests = st.fixed_dictionaries({name: texts for name in ("method", "path", "query", "host")})
 
 
 @given(fields, requests, fields, requests)
