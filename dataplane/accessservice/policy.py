@@ -91,7 +91,7 @@ class Policy(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    version: Literal[1]
+    version: Annotated[int, Field(ge=1, le=1)]
     grants: list[Grant]
 
     _granted: dict[tuple[str | None, str], _Granted] = PrivateAttr(default_factory=dict)
@@ -141,7 +141,9 @@ _MESSAGES = {
     "string_type": "must be a string",
     "string_too_short": "must not be empty",
     "string_too_long": "is longer than 512 characters",
-    "literal_error": "must be 1",
+    "int_type": "must be 1",
+    "greater_than_equal": "must be 1",
+    "less_than_equal": "must be 1",
 }
 _FIELDS = sorted({*Policy.model_fields, *Grant.model_fields})
 

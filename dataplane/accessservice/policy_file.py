@@ -13,7 +13,7 @@ from dataplane.accessservice.policy import POLICY_MAX_BYTES, Policy, PolicyInval
 if TYPE_CHECKING:
     from common.telemetry.log import Log
 
-_RECHECK_MS = 5_000
+RECHECK_MS = 5_000
 """The file is read again this often without a notice too: a network file system gives none."""
 
 _SHOWN_PROBLEMS = 20
@@ -23,8 +23,9 @@ _SHOWN_PROBLEMS = 20
 class PolicyFile:
     """The policy in force. `PolicyInvalid` or `OSError` when the first one cannot be used."""
 
-    def __init__(self, path: Path, log: Log) -> None:
+    def __init__(self, path: Path, log: Log, *, recheck_ms: int = RECHECK_MS) -> None:
         self._path = path
+        self._recheck_ms = recheck_ms
         self._log = log
         self._text = _read(path)
         self._policy = read_policy(self._text)
@@ -65,13 +66,14 @@ class PolicyFile:
         Its folder is watched rather than the file: editors and ConfigMaps put a new file in the place of the old.
         """
         for polling in (False, True):
+            self.reload()  # what changed before the watch began gives no notice
             try:
                 async for _ in awatch(
                     self._path.absolute().parent,
                     watch_filter=None,
                     stop_event=stop,
                     recursive=False,
-                    rust_timeout=_RECHECK_MS,
+                    rust_timeout=self._recheck_ms,
                     yield_on_timeout=True,
                     force_polling=polling,
                 ):

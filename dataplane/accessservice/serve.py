@@ -41,7 +41,8 @@ async def serve(settings: AccessServiceSettings, path: Path, log: Log) -> int:
     try:
         sock = _listen(settings.host, settings.port)
     except OSError as error:
-        log.error("cannot listen: free the address or set ACCESS_HOST and ACCESS_PORT", exc=error)
+        reason = error.strerror or str(error)
+        log.error("cannot listen: free the address or set ACCESS_HOST and ACCESS_PORT", error=reason)
         return 1
     with sock:
         host, port = sock.getsockname()[:2]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import httpx
+
 from dataplane.accessservice.conformance.checks import CHECKS, Check, Level
 from dataplane.accessservice.conformance.judge import Finding, printable
 from dataplane.accessservice.conformance.probe import Probe, Target, Unanswered, Unreachable, new_client
@@ -49,10 +51,10 @@ class Report:
         }
 
 
-async def run_checks(target: Target) -> Report:
-    """Ask everything, one question after the other. Never raises for what the service does."""
+async def run_checks(target: Target, client: httpx.AsyncClient | None = None) -> Report:
+    """Ask everything, one question after the other. Never raises for what the service does. A `client` is closed."""
     results: list[Result] = []
-    async with new_client(target) as client:
+    async with client or new_client(target) as client:
         probe = Probe(target, client)
         reachable = True
         for check in (check for check in CHECKS if check.applies(target)):
