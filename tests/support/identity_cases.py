@@ -78,16 +78,16 @@ def tampered(signer: IdentitySigner, full: Case) -> Iterator[Case]:
     yield replace(refused, name="a query that became path", target="/base/ws/1%3Fx=1")
     signed = dict(full.headers)
     covered = [name for name in signed if name != b"x-gateway-authenticated"]
-    for name in covered:
-        label = name.decode()
-        yield replace(refused, name=f"{label} changed", headers=changed(full, name, signed[name] + b"x"))
-        yield replace(refused, name=f"{label} missing", headers=changed(full, name, None))
-        yield replace(refused, name=f"{label} repeated", headers=(*full.headers, (name, signed[name])))
-        yield replace(refused, name=f"{label} not UTF-8", headers=changed(full, name, b"\xff"))
+    for header in covered:
+        label = header.decode()
+        yield replace(refused, name=f"{label} changed", headers=changed(full, header, signed[header] + b"x"))
+        yield replace(refused, name=f"{label} missing", headers=changed(full, header, None))
+        yield replace(refused, name=f"{label} repeated", headers=(*full.headers, (header, signed[header])))
+        yield replace(refused, name=f"{label} not UTF-8", headers=changed(full, header, b"\xff"))
     roles = changed(full, b"x-gateway-roles", b"admin,dev,owner")
     yield replace(refused, name="a role more", headers=roles)
     yield replace(refused, name="roles in another order", headers=changed(full, b"x-gateway-roles", b"dev,admin"))
-    swapped = (*changed(full, b"x-gateway-email", b"w-1"),)
+    swapped = changed(full, b"x-gateway-email", b"w-1")
     yield replace(refused, name="a value in another field", headers=swapped)
     value = signed[b"x-gateway-signature"]
     protected, mark = value.removeprefix(b"v5=").split(b"..")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import typer
-from click.testing import Result
 from cryptography.hazmat.primitives import serialization
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from common.identity.signature import IdentitySigner, new_private_key_pem
 from dataplane.cli.identity_key import KEY_FILE_MAX_BYTES, register
