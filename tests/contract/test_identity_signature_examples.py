@@ -118,7 +118,7 @@ def compiled(tmp_path: Path) -> Path:
 def start_server(children: Children, folder: Path, public_key: str) -> int:
     (folder / "server.js").write_text(SERVER)
     (folder / "public.pem").write_text(public_key)
-    argv = [require_node(), folder / "server.js", folder / "public.pem"]
+    argv: list[str | Path] = [require_node(), folder / "server.js", folder / "public.pem"]
     server = children.start(argv, name="node", env=node_environment(), cwd=folder)
     return int(server.wait_for_line(r"^port (\d+)$")[1])
 
