@@ -78,13 +78,12 @@ class WorkspaceStep:
         if match is None:
             raise GatewayError("internal_error", "the workspace step ran without a route")
         route = match.route
-        workspace_id = None
         if route.workspace_param is not None:
             segment = match.params.get(route.workspace_param, "")
-            workspace_id = read_workspace_id(segment, require_uuid=route.require_uuid)
+            # Set before Access is asked: the record of a denied request says which workspace it was about.
+            x.workspace_id = read_workspace_id(segment, require_uuid=route.require_uuid)
         if route.access_check:
-            await self._check(route, x.principal, workspace_id)
-        x.workspace_id = workspace_id
+            await self._check(route, x.principal, x.workspace_id)
 
     async def _check(self, route: Route, principal: Principal | None, workspace_id: str | None) -> None:
         if principal is None:

@@ -211,12 +211,12 @@ async def test_an_outage_is_503_and_no_authentication_failure() -> None:
     assert bench.metrics.auth_failures.value("app", "access_denied") == 0
 
 
-async def test_a_denied_request_carries_no_workspace() -> None:
+async def test_the_record_of_a_denied_request_says_which_workspace_it_was_about() -> None:
     bench = Bench((200, b'{"allow": false}'))
     made: Any = SimpleNamespace(match=Match(route(), {"workspaceId": UUID}, ""), principal=CALLER, workspace_id=None)
     with pytest.raises(GatewayError):
         await bench.step(made)
-    assert made.workspace_id is None
+    assert made.workspace_id == UUID
 
 
 async def test_a_route_without_a_workspace_is_asked_about_when_it_says_so() -> None:
