@@ -213,6 +213,7 @@ class ChunkedBody:
     def _read_line(self, data: bytes, pos: int, max_bytes: int, too_long: str) -> tuple[bytes | None, int]:
         """The line that ends in `data`, without its CRLF, or None while it has no end; and where to read on.
 
+        A CR that the line holds is for its grammar to refuse.
         `max_bytes` counts the line with its CRLF; above it the failure's code is `too_long`.
         """
         end = data.find(b"\n", pos)
@@ -226,6 +227,6 @@ class ChunkedBody:
         if self._line:
             line = bytes(self._line) + line
             self._line.clear()
-        if not line.endswith(b"\r\n") or line.count(b"\r") != 1:
-            raise ProtocolError(self._codes[0], "a bare CR or LF in chunked framing")
+        if not line.endswith(b"\r\n"):
+            raise ProtocolError(self._codes[0], "a bare LF in chunked framing")
         return line[:-2], stop

@@ -49,7 +49,7 @@ class HeadBuffer:
         self._line_max = max_bytes if from_upstream else REQUEST_LINE_MAX_BYTES
         self._data: bytes | bytearray = b""
         self._pos = 0  # where the current head begins in `_data`
-        self._seen = 0  # up to here `_data` was found in order
+        self._seen = 0  # up to here `_data` was found in order; never between a CR and its LF
         self._line_ended = False
         self._skipped = False
 
@@ -83,7 +83,7 @@ class HeadBuffer:
         if self._skip and not self._skipped and data.startswith(CRLF, pos):
             self._skipped = True
             pos = self._pos = self._seen = pos + 2
-        end = data.find(HEAD_END, max(pos, self._seen - 3))
+        end = data.find(HEAD_END, max(pos, self._seen - 2))
         if end < 0:
             self._inspect(len(data))
             return None
@@ -118,7 +118,7 @@ class HeadBuffer:
             over, stop = too_large, pos + self._max
         if not self._line_ended:
             line_stop = pos + self._line_max + 2
-            line_end = data.find(CRLF, max(pos, seen - 1), min(stop, line_stop))
+            line_end = data.find(CRLF, seen, min(stop, line_stop))
             if line_end == pos:
                 raise ProtocolError(malformed, "an empty first line")
             if line_end > 0:

@@ -99,8 +99,6 @@ def response_framing(
     if method == "HEAD" or status == 304:
         if declared is not None and status >= 200 and status != 204:
             framing = ((b"content-length", declared),)
-    elif status == 205:
-        framing = ((b"content-length", b"0"),)
     elif status >= 200 and status != 204:
         has_body = body_length != 0
         if body_length >= 0:

@@ -137,6 +137,7 @@ CODINGS = [
                 b"Connection: keep-alive", b"Transfer-Encoding: chunked", body=b"0\r\n\r\n" + _SMUGGLED, version=b"1.0"
             ),
             "a folded value": _post(b"Transfer-Encoding:", b" chunked", body=b"0\r\n\r\n"),
+            "without Host": _get(b"Transfer-Encoding: chunked", first=b"POST /a HTTP/1.1"),
             "hidden behind a bare LF": _post(b"X: y\nTransfer-Encoding: chunked", body=b"0\r\n\r\n"),
             "hidden behind a bare CR": _post(b"X: y\rTransfer-Encoding: chunked", body=b"0\r\n\r\n"),
         },
