@@ -63,7 +63,10 @@ def build_authentication(
         sessions,
         LoginCookie(settings.session_secret, secure=secure),
         public_url=settings.public_url,
-        guard=CrossSiteGuard(settings.allowed_origins, strict=settings.csrf_strict, metrics=metrics),
+        # A page of ours may log out wherever a proxy in front, trusted or not, says that the request came to.
+        guard=CrossSiteGuard(
+            (settings.public_url, *settings.allowed_origins), strict=settings.csrf_strict, metrics=metrics
+        ),
         login_limit=login_limit,
         metrics=metrics,
         now_s=now_s,

@@ -48,7 +48,8 @@ def clear_session_cookie(*, secure: bool) -> bytes:
 
 def values_of(cookies: Iterable[tuple[str, str]], name: str) -> tuple[str, ...]:
     """The different values of the cookies of this name, in the order in which they were sent."""
-    return tuple(dict.fromkeys(value for cookie, value in cookies if cookie == name))
+    found = [value for cookie, value in cookies if cookie == name]
+    return tuple(found if len(found) < 2 else dict.fromkeys(found))
 
 
 class LoginCookie:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -132,7 +133,6 @@ class StateMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_any_order_of_operations_agrees_with_the_model(name: str) -> None:
-    machine = type("Machine", (StateMachine,), {"backend": staticmethod(BACKENDS[name])})
-    case = machine.TestCase
+    case: Any = type("Machine", (StateMachine,), {"backend": staticmethod(BACKENDS[name])}).TestCase  # type: ignore[attr-defined]
     case.settings = settings(settings.default, max_examples=80, stateful_step_count=40)
     case("runTest").debug()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.real
 
 
 @pytest.fixture
-def provider(children: Children) -> Iterator[RealProvider]:
+def provider(children: Children) -> RealProvider:
     """One for each test: they rotate its keys and take it away."""
     return RealProvider(children, PUBLIC_URL, port=free_port()).start()
 

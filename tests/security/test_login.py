@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -109,7 +109,7 @@ async def test_an_id_token_that_says_something_else_is_no_login(case: Case, chan
 
 
 async def test_an_id_token_that_the_provider_did_not_sign_is_no_login(case: Case) -> None:
-    tokens = {
+    tokens: dict[str, Callable[[], bytes]] = {
         "another key": lambda: signed(case.claims(), ec_key("b")),
         "another key, same name": lambda: signed(case.claims(), ec_key("b"), header={"kid": "a"}),
         "a key of its own": lambda: signed(case.claims(), ec_key("b"), header={"jwk": public_jwk(ec_key("b"))}),
@@ -222,6 +222,16 @@ async def test_a_store_that_is_away_clears_no_cookie_at_logout_or_session(case: 
         await endpoint(x)
     assert refused.value.code == "session_store_unavailable"
     assert x.response_headers == []
+
+
+async def test_a_page_of_the_public_url_may_log_out_behind_a_proxy_that_renames_the_host(case: Case) -> None:
+    x = exchange("/auth/logout", {"origin": "https://gateway.test"}, method="POST", host="internal", scheme="http")
+    assert (await case.stack.logout(x)).status == 302
+    for origin in ("https://internal", "http://gateway.test"):
+        x = exchange("/auth/logout", {"origin": origin}, method="POST", host="internal", scheme="http")
+        with pytest.raises(GatewayError) as refused:
+            await case.stack.logout(x)
+        assert refused.value.code == "cross_site_request"
 
 
 async def test_a_refused_login_limit_starts_nothing(case: Case) -> None:

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
-from joserfc.jwa import JWSRegistry
+from joserfc.jws import JWSRegistry
 
 from dataplane.errors import GatewayError
 from dataplane.oidc.errors import TokenRefused

@@ -20,6 +20,7 @@ from dataplane.oidc.claims import BearerRules
 from dataplane.oidc.keys import ProviderKeys
 from dataplane.oidc.login import Identity
 from dataplane.oidc.tokens import BearerTokens
+from dataplane.replies import Reply
 from dataplane.snapshot import Snapshot
 from tests.support.jose import ec_key, key_set, signed
 
@@ -142,7 +143,7 @@ class Browser:
         return self.jar[name][0]
 
 
-def location(reply: Any) -> str:
+def location(reply: Reply) -> str:
     """Where a redirect leads."""
     assert reply.status == 302, reply
     return dict(reply.headers)[b"location"].decode("ascii")

@@ -130,7 +130,8 @@ async def test_a_browser_without_credential_goes_where_the_table_says(parts: Par
 
 
 async def test_a_script_without_credential_gets_401_and_no_login(parts: Parts) -> None:
-    for mode, challenged in (("session", False), ("any", True), ("jwt-only", True)):
+    modes: tuple[tuple[AuthMode, bool], ...] = (("session", False), ("any", True), ("jwt-only", True))
+    for mode, challenged in modes:
         x = exchange("/", {"accept": "application/json", "sec-fetch-mode": "cors"}, mode=mode)
         error = await refused(parts, x)
         assert (CHALLENGE in error.headers) == challenged

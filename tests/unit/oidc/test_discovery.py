@@ -103,7 +103,7 @@ BAD = [
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
 def test_an_endpoint_that_is_no_https_address_is_refused(name: str, address: object) -> None:
     with pytest.raises(ProviderUnavailable, match=name):
-        read_metadata(document(**{name: address}), ISSUER)
+        read_metadata({**document(), name: address}, ISSUER)
 
 
 @pytest.mark.parametrize("address", BAD[1:])
