@@ -1,19 +1,16 @@
-"""What production refuses to start with (§4.3). Every function answers problems, and knows nothing of the process."""
+"""What production refuses of an environment (§4.3). What it refuses of a route table is said where tables are taken."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
 from common.routetable.compiled import TrustedProxies
-from common.settings.gateway import GatewaySettings
+from common.routetable.toplevel import MAX_TRUSTED_ADDRESSES
 from common.settings.keys import key_fingerprint
 from common.settings.published import PUBLISHED_KEYS
 from common.settings.secret import Secret
 from common.settings.strength import exposure, weakness
 from common.settings.urls import is_private_host, parse_http_url
-
-TRUSTED_MAX_ADDRESSES = 16
-"""A trusted peer chooses the caller's address and host, so a range is a proxy tier, never a network (§7.3)."""
 
 REQUIRED = {
     "GATEWAY_OIDC_ISSUER": "name the identity provider's issuer",
@@ -50,34 +47,16 @@ def production_problems(values: Mapping[str, object], given: Set[str]) -> list[s
         )
     ranges = values.get("GATEWAY_TRUSTED_PROXIES")
     if isinstance(ranges, tuple):
-        problems.extend(f"GATEWAY_TRUSTED_PROXIES: {problem}" for problem in wide_ranges(ranges))
+        problems += _wide_ranges(ranges)
     return problems + _secret_problems(values)
 
 
-def table_problems(settings: GatewaySettings, *, asks_access: bool, trusted_proxies: TrustedProxies) -> tuple[str, ...]:
-    """The rows of production that need the route table: some route asks Access; the table's own trusted ranges.
-
-    Empty outside production. `trusted_proxies` are the table's; they do not count where the environment replaces them.
-    """
-    if not settings.production:
-        return ()
-    problems = []
-    if asks_access and not settings.access_url:
-        problems.append("GATEWAY_ACCESS_URL: a route asks Access; name the service, or ask it on no route")
-    if asks_access and settings.access_token is None:
-        problems.append("GATEWAY_ACCESS_TOKEN: a route asks Access; set the token that the service expects")
-    if not settings.trusted_proxies:
-        problems.extend(f"trustedProxies: {problem}" for problem in wide_ranges(trusted_proxies))
-    return tuple(problems)
-
-
-def wide_ranges(ranges: TrustedProxies) -> list[str]:
-    """A problem for each range that covers more than `TRUSTED_MAX_ADDRESSES`."""
+def _wide_ranges(ranges: TrustedProxies) -> list[str]:
     return [
-        f"{network} covers more than {TRUSTED_MAX_ADDRESSES} addresses, each of which could claim to be any caller; "
-        "name the proxies themselves"
+        f"GATEWAY_TRUSTED_PROXIES: {network} covers more than {MAX_TRUSTED_ADDRESSES} addresses, each of which could "
+        "claim to be any caller; name the proxies themselves"
         for network in ranges
-        if network.num_addresses > TRUSTED_MAX_ADDRESSES
+        if network.num_addresses > MAX_TRUSTED_ADDRESSES
     ]
 
 

@@ -15,7 +15,9 @@ PROVIDER = {"OIDC_ISSUER": "http://id", "OIDC_CLIENT_ID": "gateway", "OIDC_CLIEN
 
 
 @pytest.mark.parametrize(
-    "spelled", [P256_PEM, P256_PEM.replace("\n", "\\n"), P256_PEM.replace("\n", "\r\n"), P256_PEM.strip()]
+    "spelled",
+    [P256_PEM, P256_PEM.replace("\n", "\\n"), P256_PEM.replace("\n", "\r\n"), P256_PEM.strip()],
+    ids=["plain", "escaped", "crlf", "stripped"],
 )
 def test_an_identity_key_may_have_its_line_feeds_escaped(spelled: str) -> None:
     key = load(MINIMAL, IDENTITY_SIGNING_KEY=spelled).identity_signing_key
@@ -37,6 +39,7 @@ def test_an_identity_key_may_have_its_line_feeds_escaped(spelled: str) -> None:
         ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "cannot be read"),
         ("-----BEGIN PRIVATE KEY-----\n\udcff\n-----END PRIVATE KEY-----\n", "cannot be read"),
     ],
+    ids=["text", "p384", "k256", "rsa", "sec1", "encrypted", "public", "cut", "no-key", "no-utf8"],
 )
 def test_an_identity_key_is_a_pkcs8_p256_key_and_nothing_else(text: str, says: str) -> None:
     (problem,) = problems(MINIMAL, IDENTITY_SIGNING_KEY=text)

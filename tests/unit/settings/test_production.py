@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
-
 import pytest
 
 from common.settings import published
 from common.settings.keys import key_fingerprint
-from common.settings.production import table_problems
 from common.settings.strength import secret_bytes, weakness
 from common.settings.urls import is_private_host
 from tests.support.environments import MINIMAL, P256_PEM, PRODUCTION, load, problems
@@ -182,17 +179,3 @@ def test_a_private_host_is_recognised(host: str) -> None:
 def test_what_only_looks_private_is_not(host: str) -> None:
     """A number is an address to many resolvers: `http://134744072` leads to 8.8.8.8."""
     assert not is_private_host(host)
-
-
-def test_rows_that_need_the_table_are_asked_with_it() -> None:
-    wide = (ip_network("10.0.0.0/8"),)
-    settings = load(PRODUCTION)
-    assert names(table_problems(settings, asks_access=True, trusted_proxies=wide)) == [
-        "ACCESS_TOKEN",
-        "ACCESS_URL",
-        "trustedProxies",
-    ]
-    assert table_problems(settings, asks_access=False, trusted_proxies=(ip_network("10.0.0.4/32"),)) == ()
-    replaced = load(PRODUCTION, TRUSTED_PROXIES="10.0.0.4/32", ACCESS_URL="https://access", ACCESS_TOKEN=STRONG)
-    assert table_problems(replaced, asks_access=True, trusted_proxies=wide) == ()
-    assert table_problems(load(MINIMAL), asks_access=True, trusted_proxies=wide) == ()
