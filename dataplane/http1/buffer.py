@@ -64,9 +64,10 @@ class HeadBuffer:
             self._data = data
             self._pos = self._seen = 0
             return
-        if not isinstance(self._data, bytearray):
+        if self._pos or not isinstance(self._data, bytearray):
+            # Heads that were taken go now: a caller that always sends a part of its next one would else grow this.
             self._data = bytearray(self._data[self._pos :])
-            self._seen = max(self._seen - self._pos, 0)
+            self._seen -= self._pos
             self._pos = 0
         self._data += data
 

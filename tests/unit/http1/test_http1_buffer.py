@@ -52,6 +52,15 @@ def test_what_stands_behind_a_head_is_handed_over_once() -> None:
     assert buffer.take() == HEAD
 
 
+def test_taken_heads_are_not_kept_while_a_part_of_the_next_is_always_there() -> None:
+    """One connection that is used in this way for long would else hold all it ever sent."""
+    buffer = fed(HEAD[:5])
+    for _ in range(1000):
+        buffer.feed(HEAD[5:] + HEAD[:5])
+        assert buffer.take() == HEAD
+    assert len(buffer._data) <= 2 * len(HEAD)
+
+
 @pytest.mark.parametrize("cut", range(1, len(HEAD)))
 def test_a_head_in_two_pieces_is_taken_with_the_second(cut: int) -> None:
     buffer = fed(HEAD[:cut])
