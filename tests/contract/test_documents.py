@@ -1,0 +1,46 @@
+"""The documents say what is there: each error has its section, each named test and file exists, metrics are real."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dataplane.errors import ERRORS
+from dataplane.metrics import GatewayMetrics
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def sections(text: str) -> dict[str, str]:
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_each_error_has_a_section_with_its_status() -> None:
+    found = sections((DOCS / "failure-modes.md").read_text())
+    assert set(ERRORS) <= set(found)
+    assert set(found) - set(ERRORS) == {"When the caller leaves"}
+    for code, spec in ERRORS.items():
+        assert found[code].strip().startswith(f"{spec.status}."), code
+
+
+def test_each_test_that_the_threat_model_names_exists() -> None:
+    named = re.findall(
+        r"`((?:tests/)?[\w/*]*test_?[\w*/]*(?:\.py)?|tests/[\w/*]+)`", (DOCS / "threat-model.md").read_text()
+    )
+    assert named
+    for name in named:
+        pattern = name if name.startswith("tests/") else f"tests/**/{name}"
+        assert list(ROOT.glob(pattern)), name
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_each_metric_that_a_page_names_exists(page: Path) -> None:
+    known = {instrument.name for instrument in GatewayMetrics().instruments()}
+    named = set(re.findall(r"\b(gateway_[a-z_]+)\b", page.read_text()))
+    cookies = {"gateway_session", "gateway_oidc_state"}
+    suffixes = {f"{name}{suffix}" for name in known for suffix in ("_bucket", "_sum", "_count")}
+    assert named <= known | cookies | suffixes | set(ERRORS)
