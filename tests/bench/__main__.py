@@ -1,0 +1,42 @@
+"""The command line: `python -m tests.bench [compare|micro] …`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.bench.compare import compare
+from tests.bench.contenders import CONTENDERS, chosen
+from tests.bench.machine import BenchError, say
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("compare", "micro"), default="compare")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each contender is timed (%(default)s)")
+    parser.add_argument("--seconds", type=int, default=3, help="how long each time (%(default)s)")
+    parser.add_argument("--only", default="", help=f"contenders: {','.join(each.name for each in CONTENDERS)}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    parser.add_argument("--short", action="store_true", help="one round of one second: that it works, not how fast")
+    return parser
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    rounds, seconds = (1, 1) if options.short else (options.rounds, options.seconds)
+    try:
+        if options.what == "micro":
+            from tests.bench.micro import micro
+
+            micro(short=options.short, json_file=options.json)
+        else:
+            compare(chosen(options.only), rounds=rounds, seconds=seconds, short=options.short, json_file=options.json)
+    except BenchError as error:
+        say(f"The benchmark failed: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

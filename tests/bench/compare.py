@@ -1,0 +1,67 @@
+"""The comparison: start everyone, see that they answer rightly, then rounds of A B C …, A B C …"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.bench import report
+from tests.bench.contenders import Contender, Field, ready
+from tests.bench.load import SCENARIOS, Sample, Scenario, run
+from tests.bench.machine import described, find, load_average, memory_bytes, raise_descriptor_limit, say, version_of
+from tests.bench.stage import Started, stage
+
+EXPLANATION = """\
+All figures are medians of the rounds. CPU is the contender's user and system time, a request. `core` is how much of its
+core it had: well below 100 % it waited, for the load or because others used the machine; CPU is then the figure to
+compare by. A target's ratio is the median of the rounds' ratios; `unclear` where its two columns disagree.
+Heads are read by h11 alone in this version: targets marked `fast lane` presuppose a lane that is not built yet."""
+
+
+def compare(contenders: Sequence[Contender], *, rounds: int, seconds: int, short: bool, json_file: Path | None) -> None:
+    """Measure and print. Raises `BenchError` as soon as something is not as it must be."""
+    raise_descriptor_limit()
+    machine = described() | {name: version_of(find(name, name)) for name in ("nginx", "wrk")}
+    with stage() as bare_stage:
+        on = Field(bare_stage)
+        started = {}
+        for contender in contenders:
+            say(f"starting and checking: {contender.title}")
+            started[contender.name] = ready(on, contender)
+        if not short:
+            for contender in contenders:
+                run(on, contender, started[contender.name], SCENARIOS[0], 1)
+        measured = _measure(on, contenders, started, rounds=rounds, seconds=seconds, short=short)
+        peaks = {name: memory_bytes(it.pid, "VmHWM") for name, it in started.items()}
+    machine |= {"load_average_after": load_average(), "rounds": f"{rounds} of {seconds} s"}
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(report.as_json(machine, measured, peaks), indent=1) + "\n")
+    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    print(report.small_table(contenders, measured), end="\n\n")
+    if not short:
+        print(report.other_table(contenders, measured, peaks), end="\n\n")
+    print(report.targets_table(measured), end="\n\n")
+    print(EXPLANATION)
+
+
+def _measure(
+    on: Field, contenders: Sequence[Contender], started: dict[str, Started], *, rounds: int, seconds: int, short: bool
+) -> dict[tuple[str, str], list[Sample]]:
+    """Every contender in every scenario, once a round, the contenders next to each other."""
+    measured: dict[tuple[str, str], list[Sample]] = {}
+    for number in range(1, rounds + 1):
+        for scenario in SCENARIOS[:1] if short else SCENARIOS:
+            for contender in contenders:
+                if not contender.bodies and _is_body(scenario):
+                    continue
+                sample = run(on, contender, started[contender.name], scenario, seconds)
+                measured.setdefault((contender.name, scenario.name), []).append(sample)
+                figures = f"{sample.rps:.0f} req/s, {sample.cpu_us:.1f} µs"
+                say(f"round {number}, {scenario.title}, {contender.name}: {figures}")
+    return measured
+
+
+def _is_body(scenario: Scenario) -> bool:
+    return scenario.name in ("10kB", "1MB")

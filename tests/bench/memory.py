@@ -1,0 +1,117 @@
+"""What a kept thing costs in memory: an idle connection of a process, and entries of the tables inside one."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import socket
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from common.state.budgets import BudgetCheck, BudgetTable
+from common.state.memory import MemoryState
+from common.state.ports import NewSession
+from dataplane.access.cache import DecisionCache, Kept
+from dataplane.access.keys import decision_key, service_digest
+from dataplane.access.protocol import AccessDecision, question
+from tests.bench.contenders import CONTENDERS, Field, ready
+from tests.bench.machine import BenchError, memory_bytes
+from tests.bench.stage import REQUEST_HEADERS, SMALL, SMALL_BODY, Started, stage
+from tests.bench.steps import at_once
+
+Fill = Callable[[int], object]
+
+
+def bytes_each(fill: Fill, count: int) -> float:
+    """What Python allocated for each of `count` entries, by tracemalloc: exact, without the allocator's own slack."""
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    kept = fill(count)
+    gc.collect()
+    size = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    del kept
+    return size / count
+
+
+def sessions(count: int) -> MemoryState:
+    """Sessions as a login opens them: each with its own subject and email."""
+    state = MemoryState(lambda: 0)
+    for n in range(count):
+        new = NewSession(
+            _hash(n), f"{_hash(n)[:32]}", f"person-{n}@example.com", ("developer",), 28_800_000, 86_400_000
+        )
+        at_once(state.create_session(new))
+    return state
+
+
+def decisions(count: int) -> DecisionCache:
+    """Decisions of as many subjects on one workspace."""
+    cache, service, allow = DecisionCache(count), service_digest("http://access.internal:8090"), AccessDecision(True)
+    for n in range(count):
+        asked = question(_hash(n)[:32], "6f1c2a58-93b4-4c0e-8a27-5d0be1f4c973", "app", ("developer",))
+        cache.put(decision_key(service, asked), Kept(allow, float(n), n, 1e9), 0.0)
+    return cache
+
+
+def limiter_keys(count: int, *, buckets: int = 1) -> BudgetTable:
+    """As many callers on one route, each with requests in the last `buckets` of a window of 60."""
+    now_ms = 0
+    table = BudgetTable(lambda: now_ms, max_keys=count)
+    for bucket in range(buckets):
+        now_ms = bucket * 1_000
+        for n in range(count):
+            at_once(
+                table.check_budgets((BudgetCheck(f"app:10.{n >> 16}.{n >> 8 & 255}.{n & 255}", 6_000, 60_000, 1_000),))
+            )
+    return table
+
+
+def idle_connections(count: int) -> dict[str, float]:
+    """Resident bytes that `count` idle connections add to a gateway: none of them used, and each used once."""
+    (bare,) = (each for each in CONTENDERS if each.name == "bare")
+    with stage() as own:
+        it = ready(Field(own), bare)
+        with _connected(it, 200) as warm:
+            for sock in warm:
+                _ask(sock)
+        before = memory_bytes(it.pid)
+        with _connected(it, count) as opened:
+            _ask(opened[-1])
+            unused = memory_bytes(it.pid) - before
+            for sock in opened[:-1]:
+                _ask(sock)
+            used = memory_bytes(it.pid) - before
+    return {"unused": unused / count, "used once": used / count}
+
+
+@contextmanager
+def _connected(it: Started, count: int) -> Iterator[list[socket.socket]]:
+    host, _, port = it.origin.removeprefix("http://").partition(":")
+    sockets: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            sockets.append(socket.create_connection((host, int(port)), timeout=10))  # noqa: PERF401 (all are closed)
+        yield sockets
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def _ask(sock: socket.socket) -> None:
+    lines = "\r\n".join((f"GET {SMALL} HTTP/1.1", "host: bench", *REQUEST_HEADERS, "", ""))
+    sock.sendall(lines.encode())
+    answer = b""
+    while not answer.endswith(SMALL_BODY.encode()):
+        piece = sock.recv(65_536)
+        if not piece:
+            raise BenchError(f"an idle connection was closed: {answer[:200]!r}")
+        answer += piece
+    if not answer.startswith(b"HTTP/1.1 200 "):
+        raise BenchError(f"an idle connection was answered: {answer[:200]!r}")
+
+
+def _hash(n: int) -> str:
+    return hashlib.sha256(n.to_bytes(8, "big")).hexdigest()
