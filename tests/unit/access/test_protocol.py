@@ -110,6 +110,8 @@ def test_a_400_speaks_of_the_question_and_not_of_the_service() -> None:
         ({"reasonCode": None}, "access_denied"),
         ({"reasonCode": ["missing_role"]}, "access_denied"),
         ({"reasonCode": "access_denied", "reason": "the role is missing"}, "access_denied"),
+        ({"reasonCode": "", "reason": "the role is missing"}, "access_denied"),
+        ({"reasonCode": None, "reason": "the role is missing"}, "access_denied"),
         ({"reasonCode": "missing_role", "reason": "go away"}, "missing_role"),
         ({}, "access_denied"),
         ({"reason": "the subject does not have the role of the workspace"}, "missing_role"),
