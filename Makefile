@@ -5,7 +5,7 @@ export VENV
 .PHONY: help dev check format test bench lock clean
 
 help: ## List these targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 dev: ## Start everything on this machine and print what to open
 	@deploy/run dev

@@ -166,6 +166,10 @@ class Child:
             self._process.stdout.close()
 
     def _failure(self, what: str) -> ChildFailed:
+        if self._ended:
+            # Its output is over, so it is ending: the exit code says more than "is running".
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)
         state = "is running" if self.returncode is None else f"ended with {self.returncode}"
         return ChildFailed(f"{self.name} {what}; it {state}. Its output:\n{self.output[-_TAIL_CHARACTERS:]}")
 
