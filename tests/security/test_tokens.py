@@ -223,6 +223,12 @@ async def test_a_header_that_is_none_is_refused(parts: Parts, header: bytes) -> 
     assert await is_refused(parts, assembled(header, json.dumps(claims(parts)).encode(), b"\x01" * 64))
 
 
+@pytest.mark.parametrize("algorithm", ["none", "HS256", "ES512", "PS512", "ES256K", "EdDSA", "RSA-OAEP"])
+def test_an_algorithm_that_is_not_accepted_is_refused_before_a_key_is_looked_for(algorithm: str) -> None:
+    with pytest.raises(TokenRefused, match="algorithm"):
+        read_head(assembled({"alg": algorithm, "kid": "a"}, b"{}", b"x"))
+
+
 @given(st.binary(max_size=400))
 def test_any_bytes_may_stand_where_a_token_should(token: bytes) -> None:
     with pytest.raises(TokenRefused):
