@@ -312,3 +312,12 @@ def test_names_are_told_apart_without_case_and_separators() -> None:
     for name in ("code", "state", "status", "path", "route", "key"):
         assert not is_sensitive_name(name), name
     assert all(part.isalnum() and part.islower() for part in (*NAME_PARTS, *EXACT_NAMES))
+
+
+def test_a_parameter_too_nested_or_too_escaped_to_be_looked_at_is_removed() -> None:
+    nested = "/p?a=" + "b=" * 40 + f"access_token={MARKER}"
+    escaped = "/p?a=" + "%41" * 700 + f"%26access_token%3D{MARKER}"
+    assert redact_target(nested) == f"/p?a={REDACTED}"
+    assert redact_target(escaped) == f"/p?{REDACTED}"
+    assert redact_target("/p?a=" + "b=" * 20) == "/p?a=" + "b=" * 20
+    assert redact_target("/p?a=" + "%C3%A4" * 200) == "/p?a=" + "%C3%A4" * 200
