@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from dataplane.metrics import GatewayMetrics
     from dataplane.oidc.login import LoginFlow
 
-# A provider sends a handful; more is somebody's experiment.
-_PARAMETERS_MAX = 32
-
 
 class AuthEndpoints:
     """One method an endpoint: each takes the exchange and returns its answer, or raises `GatewayError`.
@@ -181,10 +178,7 @@ def _presented(head: RequestHead) -> tuple[str, ...]:
 
 def _parameters(query: str) -> dict[str, str]:
     """The parameters that were sent once. One that was sent twice has no value that two readers would agree on."""
-    try:
-        sent = parse_qs(query[1:], keep_blank_values=True, max_num_fields=_PARAMETERS_MAX)
-    except ValueError:
-        return {}
+    sent = parse_qs(query[1:], keep_blank_values=True)
     return {name: values[0] for name, values in sent.items() if len(values) == 1}
 
 
