@@ -56,7 +56,7 @@ class ProviderHttp:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
             trust_env=False,
-            timeout=None,  # each call has one budget for all that it does
+            timeout=None,  # noqa: S113 - each call has one budget for all that it does
             limits=httpx.Limits(max_connections=_CONNECTIONS_MAX, max_keepalive_connections=0),
         )
 

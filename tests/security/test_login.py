@@ -198,6 +198,18 @@ async def test_the_callback_address_is_the_configured_one_whatever_the_request_s
     assert b"; Secure" in x.response_headers[0][1]
 
 
+@pytest.mark.parametrize(("public_url", "secure"), [("https://gateway.test", True), ("http://localhost:8080", False)])
+async def test_cookies_are_secure_unless_the_public_url_is_http(case: Case, public_url: str, secure: bool) -> None:
+    async with Stack(case.odd.origin, public_url=public_url) as stack:
+        login = exchange("/auth/login")
+        await stack.login(login)
+        dead = exchange("/app", {"cookie": "gateway_session=x"}, mode="session")
+        with pytest.raises(GatewayError):
+            await stack.parts.step(dead)
+        lines = [value for x in (login, dead) for _, value in x.response_headers]
+        assert [line.endswith(b"; Secure") for line in lines] == [secure, secure]
+
+
 async def test_a_store_that_is_away_is_503_and_gives_no_cookie(case: Case) -> None:
     async def away(_: object) -> None:
         raise StateUnavailable("no answer")
