@@ -59,6 +59,15 @@ async def test_an_id_is_never_given_twice(state: State, time: Time) -> None:
     assert await state.delete_subject_sessions("mallory") == 0
 
 
+async def test_the_id_of_a_session_that_is_over_is_free(state: State, time: Time) -> None:
+    for id_hash in "abcdef":
+        await state.create_session(new(id_hash))
+    time.pass_s(10)
+    created = await state.create_session(new("f", "bob"))
+    assert await state.read_session("f") == created
+    assert await state.delete_subject_sessions("bob") == 1
+
+
 async def test_a_refused_id_ends_no_other_session_of_the_subject(state: State) -> None:
     await state.create_session(new("a"))
     await state.create_session(new("b"))
@@ -128,7 +137,7 @@ async def test_deleting_a_subject_ends_its_sessions_and_nobody_elses(state: Stat
     assert await state.delete_subject_sessions("alice") == 0
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 9])
 async def test_of_a_subjects_sessions_the_oldest_go(state: State, time: Time, limit: int) -> None:
     for id_hash in "abcd":
         await state.create_session(new(id_hash, max_per_subject=limit))

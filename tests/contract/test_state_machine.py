@@ -72,7 +72,7 @@ class StateMachine(RuleBasedStateMachine):
         self.time.pass_s(seconds)
         self.model.now = self.time.now_ms()
 
-    @rule(id_hash=IDS, subject=SUBJECTS, idle=SPANS, age=SPANS, limit=st.integers(0, 3))
+    @rule(id_hash=IDS, subject=SUBJECTS, idle=SPANS, age=SPANS, limit=st.integers(0, 6))
     def create(self, id_hash: str, subject: str, idle: int, age: int, limit: int) -> None:
         new = NewSession(id_hash, subject, "", (), idle * 1000, age * 1000, limit)
         if self.model.create(id_hash, subject, idle * 1000, age * 1000, limit):
