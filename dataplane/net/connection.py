@@ -279,12 +279,8 @@ class DownstreamConnection(asyncio.Protocol):
         self.body.stop()
         self._adjust_reading()
         self.flush()
-        if self._write_paused:
-            # A caller that sends requests and reads no answers must not make this side hold them all.
-            self._timer.set(self._listener.limits.keepalive_timeout_s, self._transport.abort)
-            self._writable = asyncio.get_running_loop().create_future()
-            await self._writable
-            self._writable = None
+        if self._write_paused and not self._transport.is_closing():
+            await self._until_written()
         if self._closing or self._transport.is_closing():
             return False
         started = self._buffer.started
@@ -294,6 +290,19 @@ class DownstreamConnection(asyncio.Protocol):
         else:
             self._timer.set(limits.keepalive_timeout_s, self._idle_timeout)
         return True
+
+    async def _until_written(self) -> None:
+        """Wait for a caller that sends requests and does not read its answers, within the keep-alive budget.
+
+        Nothing is read meanwhile: nobody takes requests from the buffer, so it would grow as fast as the caller sends.
+        """
+        self._reading = False
+        self._transport.pause_reading()
+        self._timer.set(self._listener.limits.keepalive_timeout_s, self._transport.abort)
+        self._writable = asyncio.get_running_loop().create_future()
+        await self._writable
+        self._writable = None
+        self._adjust_reading()
 
     def _finish(self) -> None:
         """The task is over: flush, then close; lingering where the caller may still be sending."""
@@ -356,11 +365,13 @@ class DownstreamConnection(asyncio.Protocol):
         self._task.cancel()
 
     def close(self) -> None:
-        """Close when everything written has gone out; not later than the linger bound."""
+        """Close when everything written has gone out; a slow reader has the keep-alive budget for it, as between two
+        requests.
+        """
         self._closing = True
         self._wake()
         if not self._transport.is_closing():
-            self._timer.set(LINGER_MAX_S, self._transport.abort)
+            self._timer.set(max(LINGER_MAX_S, self._listener.limits.keepalive_timeout_s), self._transport.abort)
             self._transport.close()
 
     @property
