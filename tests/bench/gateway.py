@@ -55,7 +55,8 @@ class Deployment:
         folder = self.stage.folder / f"gateway-{kind}"
         folder.mkdir()
         (folder / "routes.json").write_text(json.dumps(self._table(kind)))
-        log = folder / "log.jsonl"
+        # Not beside the table, whose folder is watched: each batch of lines would have the table read again.
+        log = self.stage.folder / f"gateway-{kind}.log"
         child = self.stage.start(
             f"gateway ({kind})",
             [sys.executable, "-m", "dataplane.cli", "run"],

@@ -15,6 +15,7 @@ from dataplane.http1.request import read_request_head
 from dataplane.http1.response import read_response_head
 from tests.bench import memory
 from tests.bench.machine import described, load_average, raise_descriptor_limit, say
+from tests.bench.pipeline import pipeline_us
 from tests.bench.report import Row, aligned
 from tests.bench.steps import REQUEST, RESPONSE, Step, Steps
 from tests.bench.targets import mark
@@ -22,6 +23,7 @@ from tests.bench.targets import mark
 MANY_ROUTES = 10_000
 CONNECTIONS = 10_000
 KEPT = 10_000
+REQUESTS = 4_000
 
 REPEATS = 21
 BATCH_S = 0.02
@@ -32,7 +34,9 @@ def micro(*, short: bool, json_file: Path | None) -> None:
     raise_descriptor_limit()
     machine = described()
     scale = 100 if short else 1
-    times = asyncio.run(_times(MANY_ROUTES // scale, repeats=1 if short else REPEATS, batch_s=BATCH_S / scale))
+    repeats = 1 if short else REPEATS
+    times = asyncio.run(_times(MANY_ROUTES // scale, repeats=repeats, batch_s=BATCH_S / scale))
+    times |= _whole_requests(REQUESTS // scale, repeats)
     kept = _memory(KEPT // scale, CONNECTIONS // scale)
     machine["load_average_after"] = load_average()
     if json_file is not None:
@@ -76,6 +80,16 @@ async def _times(many: int, *, repeats: int, batch_s: float) -> dict[str, list[f
     finally:
         gc.enable()
     return results
+
+
+def _whole_requests(requests: int, repeats: int) -> dict[str, list[float]]:
+    """Everything of a request but its sockets."""
+    say("whole requests without sockets")
+    return {
+        "whole request, bare proxy": pipeline_us(full=False, requests=requests, repeats=repeats),
+        "whole request, signature cached": pipeline_us(full=True, requests=requests, repeats=repeats),
+        "whole request, signature computed": pipeline_us(full=True, vary=True, requests=requests, repeats=repeats),
+    }
 
 
 def _count(step: Step, batch_s: float) -> int:

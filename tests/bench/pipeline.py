@@ -1,0 +1,167 @@
+"""A whole request through the real gateway, with the sockets taken away: what the gateway's own code costs.
+
+    downstream transport (answers with the next request) <-> Gateway <-> upstream transport (answers at once)
+
+The kernel's part and the load of other programs are missing from these figures, so a change of the code of a hundredth
+shows, which it does not under wrk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import uvloop
+
+from common.routetable.compiled import Upstream
+from common.settings.gateway import GatewaySettings
+from common.settings.secret import Secret
+from common.state.ports import NewSession
+from common.telemetry.line_writer import LineWriter
+from common.telemetry.log import Log
+from dataplane.dev.accounts import MEMBER
+from dataplane.gateway import Gateway
+from dataplane.net.connection import DownstreamConnection
+from dataplane.upstream.connection import UpstreamConnection
+from tests.bench.steps import REQUEST, RESPONSE, SESSION_ID
+
+CONNECTIONS = 32
+
+ANSWER = RESPONSE + b"x" * 191
+ALLOWED = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"allow": true}'
+NEW_PATH = REQUEST.index(b"?page=2") + len(b"?page=2")
+
+BARE = {"id": "app", "match": {"path": "/"}, "upstream": "http://127.0.0.1:9", "auth": {"mode": "none"}}
+FULL = BARE | {
+    "match": {"path": "/workspaces/{workspaceId}/"},
+    "auth": {"mode": "session", "workspace": {"param": "workspaceId", "requireUuid": True}},
+}
+
+
+class _Transport(asyncio.Transport):
+    """A transport that answers what is written to it, in the next turn of the loop."""
+
+    def __init__(self, answer: Callable[[bytes], bytes | None]) -> None:
+        super().__init__({"peername": ("192.0.2.7", 40_000)})
+        self._answer = answer
+        self._loop = asyncio.get_running_loop()
+        self.protocol: asyncio.Protocol
+
+    def connect(self, protocol: asyncio.Protocol) -> None:
+        self.protocol = protocol
+        protocol.connection_made(self)
+
+    def write(self, data: Any) -> None:
+        answer = self._answer(data)
+        if answer is not None:
+            self._loop.call_soon(self.protocol.data_received, answer)
+
+    def writelines(self, parts: Any) -> None:
+        self.write(b"".join(parts))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+class _Callers:
+    """Connections that ask again as soon as they are answered, until enough answers came."""
+
+    def __init__(self, *, vary: bool) -> None:
+        self._vary = vary
+        self._asked = 0
+        self._left = 0
+        self._done: asyncio.Future[None]
+
+    async def run(self, gateway: Gateway, requests: int) -> float:
+        """Microseconds of this process's CPU time for each of `requests` requests."""
+        self._left = requests
+        self._done = asyncio.get_running_loop().create_future()
+        transports = [_Transport(self._answered) for _ in range(CONNECTIONS)]
+        for transport in transports:
+            transport.connect(DownstreamConnection(gateway._listener))
+        started = time.process_time_ns()
+        for transport in transports:
+            transport.protocol.data_received(self._next())
+        await self._done
+        spent = time.process_time_ns() - started
+        for transport in transports:
+            transport.protocol.connection_lost(None)
+        return spent / 1000 / requests
+
+    def _answered(self, data: bytes) -> bytes | None:
+        if not data.startswith(b"HTTP/1.1 200 "):
+            self._done.set_exception(AssertionError(f"answered with {data[:300]!r}"))
+            return None
+        self._left -= 1
+        if self._left <= 0:
+            if not self._done.done():
+                self._done.set_result(None)
+            return None
+        return self._next()
+
+    def _next(self) -> bytes:
+        if not self._vary:
+            return REQUEST
+        self._asked += 1
+        return b"%b%d%b" % (REQUEST[:NEW_PATH], self._asked, REQUEST[NEW_PATH:])
+
+
+async def _dial(upstream: Upstream, timeout_s: float) -> UpstreamConnection:
+    transport = _Transport(lambda data: ALLOWED if data.startswith(b"POST ") else ANSWER)
+    connection = UpstreamConnection(upstream.origin)
+    transport.connect(connection)
+    return connection
+
+
+async def _measure(folder: Path, *, full: bool, vary: bool, requests: int, repeats: int) -> list[float]:
+    (folder / "routes.json").write_text(json.dumps({"version": 2, "routes": [FULL if full else BARE]}))
+    settings = replace(
+        GatewaySettings(host="127.0.0.1", port=0, config=folder / "routes.json", public_url="http://app.example.com"),
+        rate_limit_route_max=0,
+        access_url="http://127.0.0.1:10",
+        access_token=Secret("the token of a benchmark"),
+    )
+    with Path("/dev/null").open("wb") as null:
+        writer = LineWriter(null.fileno())
+        writer.attach(asyncio.get_running_loop())
+        gateway = Gateway(settings, Log(writer.write))
+        gateway._pool.dial = _dial  # type: ignore[method-assign]
+        await gateway.start()
+        await gateway.state.create_session(
+            NewSession(_hash(), MEMBER.subject, MEMBER.email, MEMBER.roles, 28_800_000, 86_400_000)
+        )
+        callers = _Callers(vary=vary)
+        await callers.run(gateway, max(requests // 4, CONNECTIONS))
+        figures = [await callers.run(gateway, requests) for _ in range(repeats)]
+        await gateway.stop()
+        writer.close()
+    return figures
+
+
+def pipeline_us(*, full: bool, vary: bool = False, requests: int, repeats: int) -> list[float]:
+    """CPU microseconds a request, one figure a repetition; with `full`, session, decision, signature and log line."""
+    with (
+        TemporaryDirectory(prefix="wicketgate-bench-") as folder,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        measured = _measure(Path(folder), full=full, vary=vary, requests=requests, repeats=repeats)
+        return runner.run(measured)
+
+
+def _hash() -> str:
+    return hashlib.sha256(SESSION_ID.encode()).hexdigest()
