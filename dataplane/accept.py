@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-_HTML = frozenset((b"text/html", b"application/xhtml+xml"))
+_HTML = frozenset({b"text/html", b"application/xhtml+xml"})
 
 
-def prefers_html(values: Sequence[bytes]) -> bool:
-    """HTML is named with a weight above 0, and no less than JSON's where that is named too; `*/*` alone is neither."""
-    html, json = html_and_json_weights(values)
+def admits_html(accept: Iterable[bytes]) -> bool:
+    """HTML or XHTML is named with a weight above 0; `*/*` alone does not count (CONTRACT, "Admits HTML")."""
+    return _weights(accept)[0] > 0
+
+
+def prefers_html(accept: Iterable[bytes]) -> bool:
+    """HTML is admitted, and no less than JSON where that is named too."""
+    html, json = _weights(accept)
     return html > 0 and html >= json
 
 
-def html_and_json_weights(values: Sequence[bytes]) -> tuple[float, float]:
-    """The highest weights of the named HTML and JSON types; 0 for one that is not named."""
+def _weights(accept: Iterable[bytes]) -> tuple[float, float]:
+    """The highest weights of the HTML types and of JSON; 0 for what is not named."""
     html = json = 0.0
-    for value in values:
-        if b"html" not in value and b"json" not in value:
-            continue
+    for value in accept:
+        if value == b"*/*":
+            continue  # what most programs send
         for media_range in value.lower().split(b","):
             name, *parameters = media_range.split(b";")
             name = name.strip()
@@ -31,10 +36,10 @@ def html_and_json_weights(values: Sequence[bytes]) -> tuple[float, float]:
 
 def _weight(parameters: list[bytes]) -> float:
     for parameter in parameters:
-        key, _, value = parameter.partition(b"=")
-        if key.strip() == b"q":
+        name, _, value = parameter.partition(b"=")
+        if name.strip() == b"q":
             try:
-                weight = float(value.strip())
+                weight = float(value)
             except ValueError:
                 return 0.0
             return weight if 0.0 <= weight <= 1.0 else 0.0

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dataplane.accept import html_and_json_weights
+from dataplane.accept import admits_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dataplane.http1.heads import RequestHead
-
-
-def admits_html(accept: Iterable[bytes]) -> bool:
-    """Whether the `Accept` values name HTML or XHTML with a weight above 0 (RFC 9110 §12.5.1); `*/*` alone does not."""
-    return html_and_json_weights(tuple(accept))[0] > 0
 
 
 def opens_a_page(head: RequestHead) -> bool:

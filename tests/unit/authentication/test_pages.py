@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dataplane.authentication.pages import admits_html, opens_a_page
+from dataplane.accept import admits_html
+from dataplane.authentication.pages import opens_a_page
 from tests.support.auth_harness import PAGE, Sent, exchange
 
 
