@@ -18,6 +18,7 @@ from dataplane.http1.authority import parse_authority
 from dataplane.http1.heads import ProtocolError
 
 if TYPE_CHECKING:
+    from common.routetable.compiled import Route
     from dataplane.exchange import Exchange
     from dataplane.forwarding.context import ForwardingContext
     from dataplane.http1.heads import RequestHead
@@ -69,13 +70,17 @@ class CrossSiteGuard:
         if x.match is None or not carries_session(x):
             return
         route = x.match.route
-        strict = self._strict if route.cross_site is None else route.cross_site == "strict"
+        strict = self.is_strict(route)
         handshake = route.websocket and x.head.upgrade == "websocket"
         if (handshake and self.refuses_handshake(x.head, x.forwarding)) or self.refuses(
             x.head, x.forwarding, state_changing=x.head.method not in SAFE_METHODS, strict=strict
         ):
             self._metrics.auth_failures.inc(route.id, "cross_site")
             raise GatewayError("cross_site_request", _described(x.head))
+
+    def is_strict(self, route: Route) -> bool:
+        """The route refuses navigations from other sites, by itself or by the deployment's policy."""
+        return self._strict if route.cross_site is None else route.cross_site == "strict"
 
     def refuses(self, head: RequestHead, forwarding: ForwardingContext, *, state_changing: bool, strict: bool) -> bool:
         """The table of §8. `strict`: cross-site requests that change nothing are refused as well."""

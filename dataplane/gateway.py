@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from common.identity.signature import IdentitySigner
 from common.routetable.compiled import Upstream
+from common.routetable.paths import AmbiguousPath
 from common.state.budgets import BudgetTable
 from common.state.open import open_state
 from dataplane.access.breaker import Breaker
@@ -145,12 +146,14 @@ class Gateway:
             self.budgets, BudgetTable(), fallback=settings.rate_limit_fallback, metrics=metrics, log=log, clock=clock
         )
         login = LoginLimit(limiter, budgets)
+        cross_site = CrossSiteGuard(settings.allowed_origins, strict=settings.csrf_strict, metrics=metrics)
         self._authentication = build_authentication(
             settings,
             self.state,
             metrics,
             log,
             login_limit=lambda x: login.check(x.forwarding.client, x),
+            lands_strict=lambda x, target: lands_strict(x, target, cross_site),
             clock=clock,
         )
         admission = Admission(settings.max_pending_requests, "requests inside the gateway")
@@ -178,7 +181,7 @@ class Gateway:
             limits=RequestLimits(limiter, budgets),
             authenticate=self._authentication.step,
             principal_limit=PrincipalLimit(limiter, budgets),
-            cross_site=CrossSiteGuard(settings.allowed_origins, strict=settings.csrf_strict, metrics=metrics),
+            cross_site=cross_site,
             workspace=WorkspaceStep(self._access, metrics),
             forward=forward,
             metrics=metrics,
@@ -194,6 +197,15 @@ class Gateway:
 
     def _task_died(self, name: str, error: BaseException) -> None:
         self.log.error("a task died", task=name, exc=error)
+
+
+def lands_strict(x: Exchange, target: str, guard: CrossSiteGuard) -> bool:
+    """Whether the route of `target`, a path of the gateway's own origin, refuses navigations from other sites."""
+    try:
+        match = x.snapshot.table.match(x.forwarding.hostname, target.partition("?")[0], "GET")
+    except AmbiguousPath:
+        return False
+    return match is not None and guard.is_strict(match.route)
 
 
 class ServedConfiguration:

@@ -37,6 +37,22 @@ def redirect(location: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Re
     return Reply(302, ((b"location", location.encode("ascii")), (b"cache-control", b"no-store"), *headers))
 
 
+def onward_page(location: str) -> Reply:
+    """A page that goes on to `location` by itself: a navigation of this site's own, which a redirect is not.
+
+    It needs no script. Its own address, which may hold a code, is sent to nobody.
+    """
+    page = _ONWARD.format(location=html.escape(location))
+    headers = (
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"cache-control", b"no-store"),
+        (b"content-security-policy", PAGE_CSP),
+        (b"referrer-policy", b"no-referrer"),
+        (b"x-content-type-options", b"nosniff"),
+    )
+    return Reply(200, headers, page.encode())
+
+
 def json_reply(status: int, value: object, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
     """A JSON answer that no cache keeps."""
     body = orjson.dumps(value)
@@ -79,6 +95,24 @@ code {{ font-size: 0.9rem; overflow-wrap: anywhere; }}
 <h1>{message}</h1>
 <p>Status {status}, <code>{code}</code></p>
 <p>If you report this, name the request: <code>{request_id}</code></p>
+</main>
+</body>
+</html>
+"""
+
+
+_ONWARD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="0;url={location}">
+<title>Signed in</title>
+</head>
+<body>
+<main>
+<h1>Signed in</h1>
+<p><a href="{location}">Go on</a></p>
 </main>
 </body>
 </html>

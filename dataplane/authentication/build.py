@@ -41,6 +41,7 @@ def build_authentication(
     log: Log,
     *,
     login_limit: Callable[[Exchange], Awaitable[None]] | None = None,
+    lands_strict: Callable[[Exchange, str], bool] = lambda _x, _target: False,
     clock: Callable[[], float] = time.monotonic,
     now_s: Callable[[], float] = time.time,
 ) -> AuthenticationParts:
@@ -68,6 +69,7 @@ def build_authentication(
             (settings.public_url, *settings.allowed_origins), strict=settings.csrf_strict, metrics=metrics
         ),
         login_limit=login_limit,
+        lands_strict=lands_strict,
         metrics=metrics,
         now_s=now_s,
     )

@@ -17,7 +17,7 @@ def route_table(upstream: str) -> dict[str, Any]:
         "version": 2,
         "routes": [
             route("overview", "/", {"mode": "none"}),
-            route("account", "/me", {"mode": "session"}),
+            route("account", "/me", {"mode": "session"}, crossSite="strict"),
             route(
                 "workspace",
                 "/workspaces/{workspaceId}",

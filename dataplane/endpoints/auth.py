@@ -17,7 +17,7 @@ from dataplane.errors import GatewayError
 from dataplane.forwarding.cookies import SESSION_COOKIE, STATE_COOKIE, parse_cookies
 from dataplane.oidc.errors import LoginFailed, ProviderUnavailable
 from dataplane.oidc.login import CallbackParameters, Identity, PendingLogin
-from dataplane.replies import Reply, json_reply, redirect
+from dataplane.replies import Reply, json_reply, onward_page, redirect
 
 if TYPE_CHECKING:
     from dataplane.crosssite import CrossSiteGuard
@@ -43,16 +43,21 @@ class AuthEndpoints:
         public_url: str,
         guard: CrossSiteGuard,
         login_limit: Callable[[Exchange], Awaitable[None]] | None,
+        lands_strict: Callable[[Exchange, str], bool],
         metrics: GatewayMetrics,
         now_s: Callable[[], float],
     ) -> None:
-        """`login_limit` counts a login and raises the refusal of one too many. `now_s` is the wall clock."""
+        """`login_limit` counts a login and raises the refusal of one too many. `now_s` is the wall clock.
+
+        `lands_strict` says of a redirect target whether its route refuses navigations from other sites.
+        """
         self._flow = flow
         self._sessions = sessions
         self._cookie = cookie
         self._public_url = public_url
         self._guard = guard
         self._login_limit = login_limit
+        self._lands_strict = lands_strict
         self._metrics = metrics
         self._now_s = now_s
 
@@ -88,7 +93,8 @@ class AuthEndpoints:
         x.principal = Principal(session.subject, session.email, session.roles)
         x.response_headers.append((b"set-cookie", cookie))
         self._metrics.logins.inc("completed")
-        return redirect(pending.redirect)
+        # To a browser a redirect that began at the provider is cross-site to its end: a strict route would refuse it.
+        return onward_page(pending.redirect) if self._lands_strict(x, pending.redirect) else redirect(pending.redirect)
 
     async def logout(self, x: Exchange) -> Reply:
         """`GET, POST /auth/logout`: ends the session here, then at the provider where it has a place for that.

@@ -156,3 +156,21 @@ async def test_a_login_can_be_made_with_the_keyboard_alone(browser: Browser, dem
         await page.keyboard.press("Enter")
         await page.wait_for_url(f"{demo.gateway}/me")
         await expect(page.get_by_role("row", name="x-gateway-user-id gateway demo-member")).to_be_visible()
+
+
+async def test_a_strict_page_can_be_signed_in_to_and_not_be_linked_to_from_another_site(
+    browser: Browser, demo: RunningDemo
+) -> None:
+    """To a browser every redirect of a login is cross-site: without the page in between nobody could get here."""
+    async with person(browser) as context:
+        page = await context.new_page()
+        await _open(page, f"{demo.gateway}/me")
+        callbacks: list[int] = []
+        page.on("response", lambda answer: callbacks.append(answer.status) if "/auth/callback" in answer.url else None)
+        await _sign_in(page, MEMBER)
+        await page.wait_for_url(f"{demo.gateway}/me")
+        await expect(page.get_by_text("The identity signature is valid.")).to_be_visible()
+        assert callbacks == [200]
+        await _open(page, f"{demo.provider}/.well-known/openid-configuration")
+        await page.evaluate("address => { location.href = address }", f"{demo.gateway}/me")
+        await expect(page.get_by_text("cross_site_request")).to_be_visible()
