@@ -27,8 +27,6 @@ class GatewaySettings:
     """
 
     production: bool = False
-    single_replica: bool = False
-
     host: str = "0.0.0.0"  # noqa: S104 - a gateway serves every interface unless told otherwise
     port: int = 8080
     """0: any free port, which the log names."""

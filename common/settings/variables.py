@@ -199,8 +199,9 @@ SESSIONS = Section(
             p.STATE_URL,
             "Where sessions and decisions are kept. In memory they end with the process.",
         ),
-        _named(
+        Variable(
             "GATEWAY_SINGLE_REPLICA",
+            "",
             "false",
             Boolean(),
             "This deployment runs one process, so state in memory is all there is.",
