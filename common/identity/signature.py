@@ -67,12 +67,11 @@ def identity_payload(fields: IdentityFields, *, method: str, path: str, query: s
 class IdentitySigner:
     """Signs identities with the deployment's P-256 key (ES256).
 
-    Without a key it makes one for this process (`ephemeral`): no upstream can verify, and the caller logs that. A
-    payload carries no time, so the signature of an equal payload is reused, within a bound; a new key is a new signer.
+    Without a key it makes one for this process: no upstream can verify, and the caller logs that. A payload carries no
+    time, so the signature of an equal payload is reused, within a bound; a new key is a new signer.
     """
 
     def __init__(self, private_key_pem: str | None = None) -> None:
-        self.ephemeral = private_key_pem is None
         self._key = ec.generate_private_key(ec.SECP256R1()) if private_key_pem is None else load_key(private_key_pem)
         self._cached = lru_cache(maxsize=CACHED_SIGNATURES)(self._sign)
 
@@ -95,7 +94,9 @@ class IdentitySigner:
 
 def new_private_key_pem() -> str:
     """A fresh P-256 private key as PKCS#8 PEM."""
-    return _private_pem(ec.generate_private_key(ec.SECP256R1()))
+    key = ec.generate_private_key(ec.SECP256R1())
+    form, clear = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, clear).decode("ascii")
 
 
 def load_key(private_key_pem: str) -> ec.EllipticCurvePrivateKey:
@@ -175,11 +176,6 @@ def _single_values(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
         except UnicodeDecodeError as error:
             raise IdentityInvalid(f"{name.decode()} is not UTF-8") from error
     return values
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey) -> str:
-    form = serialization.PrivateFormat.PKCS8
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode("ascii")
 
 
 def _base64url(data: bytes) -> bytes:

@@ -197,8 +197,6 @@ def test_replicas_with_one_key_accept_each_others_signatures() -> None:
 
 def test_without_a_key_each_process_has_its_own() -> None:
     one, other = IdentitySigner(), IdentitySigner()
-    assert one.ephemeral
-    assert not SIGNER.ephemeral
     assert one.public_key_pem != other.public_key_pem
     with pytest.raises(IdentityInvalid):
         verify_identity(other.public_key_pem, signed(one).items(), **TOLD)
