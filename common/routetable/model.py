@@ -25,6 +25,7 @@ MAX_BUCKETS = 60
 """Buckets of a limiter's window (§9)."""
 
 ROUTE_ID = "^[a-z0-9][a-z0-9-]{0,63}$"
+PLACEHOLDER = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 METHOD = "^[A-Z][A-Z0-9_-]{0,31}$"
 
 PositiveMs = Annotated[int, Field(ge=1, le=MAX_MS)]
@@ -66,7 +67,9 @@ class MatchPart(Part):
 
 
 class WorkspacePart(Part):
-    param: str | None = Field(default=None, description="The `{placeholder}` of the path that holds the workspace.")
+    param: str | None = Field(
+        default=None, pattern=PLACEHOLDER, description="The `{placeholder}` of the path that holds the workspace."
+    )
     require_uuid: bool | None = Field(default=None, description="Refuse a workspace that is no UUID. Default true.")
 
 

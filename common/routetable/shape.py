@@ -36,6 +36,7 @@ _PATTERNS = {
     "id": "must match ^[a-z0-9][a-z0-9-]{0,63}$",
     "path": "must start with a slash",
     "rewrite": "must start with a slash",
+    "param": "must be the name of a placeholder of match.path, without its braces",
     "methods": "must be a method in upper case, such as GET",
 }
 _WORDS = {
@@ -102,7 +103,7 @@ def _read(model: type[M], raw: object, where: str, stand_ins: RawTable, problems
         faults = error.errors(include_url=False, include_context=True)
     kept = dict(raw)
     for fault in faults:
-        place = [part for part in fault["loc"] if part not in UPSTREAM_KINDS]
+        place = _place(fault["loc"])
         problems.add(_path(where, place), _message(fault, place, model))
         nested = fault["type"] == "missing" and len(place) > 1
         kept = _without(kept, place[:-1] if nested else place)
@@ -110,6 +111,13 @@ def _read(model: type[M], raw: object, where: str, stand_ins: RawTable, problems
         return model.model_validate({**stand_ins, **kept})
     except ValidationError:
         return None
+
+
+def _place(location: tuple[str | int, ...]) -> list[str | int]:
+    """Where a fault is in the file: without the tag that pydantic adds behind `upstream`."""
+    if len(location) > 1 and location[0] == "upstream" and location[1] in UPSTREAM_KINDS:
+        return ["upstream", *location[2:]]
+    return list(location)
 
 
 def _path(where: str, place: Iterable[str | int]) -> str:

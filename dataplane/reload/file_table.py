@@ -73,8 +73,10 @@ class FileTable:
 
     async def start(self) -> None:
         """Try to load the file, then watch it. A missing or invalid file is reported, and taken when it gets valid."""
-        await self.reload_now()
         self._watcher = self._tasks.spawn(self._watch(), "route table watcher")
+        # The watcher's first step asks for notifications: no change falls between the first reading and the watching.
+        await asyncio.sleep(0)
+        await self.reload_now()
 
     async def stop(self) -> None:
         """Stop watching; an attempt that runs is waited for. The running table stays."""

@@ -117,7 +117,9 @@ class TestExplain:
         assert value["beaten"][0]["route"] == "all"
         assert len(value["steps"]) == 7
 
-    @pytest.mark.parametrize(("method", "url"), [("G T", "/"), ("GET", "x"), ("GET", "ftp://h/"), ("GET", "http://a b/")])
+    @pytest.mark.parametrize(
+        ("method", "url"), [("G T", "/"), ("GET", "x"), ("GET", "ftp://h/"), ("GET", "http://a b/")]
+    )
     def test_what_is_no_request_exits_2(self, valid: str, method: str, url: str) -> None:
         result = run("explain", valid, method, url)
         assert result.exit_code == 2

@@ -102,3 +102,16 @@ def test_templates_that_all_match_one_path_are_not_all_tried() -> None:
     assert selected(table, path) == "r-0000"
     assert selected(table, path.replace("/s/s", "/s/t", 1)) == "r-0256"
     assert lines_run(table, None, path) < 400
+
+
+def test_the_best_branch_is_tried_first_whatever_its_kind() -> None:
+    # As above behind a placeholder, where the id alone decides; here the placeholders have the better ids.
+    combinations = list(itertools.product(("s", "{{p{}}}"), repeat=10))
+    routes = [
+        route(f"r-{number:04}", "/{first}/" + "/".join(part.format(at) for at, part in enumerate(parts)))
+        for number, parts in enumerate(reversed(combinations))
+    ]
+    table = loaded(*routes)
+    path = "/x/" + "/".join("s" * 10)
+    assert selected(table, path) == "r-0000"
+    assert lines_run(table, None, path) < 400

@@ -60,7 +60,8 @@ def test_nesting_beyond_what_a_table_has_is_a_problem_in_its_place() -> None:
 
 def test_a_repeated_key_is_named_wherever_it_stands() -> None:
     text = b"""{"version": 2, "version": 2, "routes": [
-        {"id": "a", "id": "b", "upstream": "http://x", "auth": {"mode": "none", "mode": "any"}, "match": {"path": "/"}}]}"""
+        {"id": "a", "id": "b", "match": {"path": "/"}, "upstream": "http://x", "auth": {"mode": "any", "mode": "any"}}
+    ]}"""
     problems = problems_of(text)
     assert list(problems) == ["version", "routes[0].auth.mode", "routes[0].id"]
     assert all("more than once" in message for message in problems.values())

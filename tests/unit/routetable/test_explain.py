@@ -36,7 +36,11 @@ def test_each_beaten_route_is_named_with_the_rule_that_decided() -> None:
 def test_segments_slash_and_id_are_told_as_rules() -> None:
     table = loaded(route("c", "/x/{a}/b"), route("d", "/x/{a}/{b}"), route("a", "/x/{a}"), route("b", "/x/{a}/"))
     explanation = explain(table, None, "/x/1/b", "GET")
-    assert [(one.route_id, one.rule) for one in explanation.beaten] == [("d", "id"), ("b", "segments"), ("a", "segments")]
+    assert [(one.route_id, one.rule) for one in explanation.beaten] == [
+        ("d", "id"),
+        ("b", "segments"),
+        ("a", "segments"),
+    ]
     assert [one.rule for one in explain(table, None, "/x/1/", "GET").beaten] == ["slash"]
 
 

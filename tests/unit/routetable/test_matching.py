@@ -339,7 +339,9 @@ class TestReserved:
         assert loaded(route("all", "/")).owns_host("other.example.com")
 
     @pytest.mark.parametrize("host", [None, ""])
-    def test_a_missing_host_counts_as_the_gateways_so_that_nothing_reserved_is_forwarded(self, host: str | None) -> None:
+    def test_a_missing_host_counts_as_the_gateways_so_that_nothing_reserved_is_forwarded(
+        self, host: str | None
+    ) -> None:
         assert self.table.owns_host(host)
 
     def test_a_reserved_root_reserves_everything(self) -> None:

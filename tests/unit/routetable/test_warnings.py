@@ -14,7 +14,10 @@ QUIET: dict[str, Any] = {"host": "a.example", "auth": {"mode": "session"}, "acce
 WORKSPACE = {"mode": "any", "workspace": {"param": "id", "requireUuid": False}}
 
 
-def warned(surroundings: Surroundings = Surroundings(), *, top: Any = None, path: str = "/{id}", **fields: Any) -> list[str]:
+USUAL = Surroundings()
+
+
+def warned(surroundings: Surroundings = USUAL, *, top: Any = None, path: str = "/{id}", **fields: Any) -> list[str]:
     one = route("r", path, **{**QUIET, **fields})
     return [found.setting for found in permissive_settings(loaded(one, **(top or {})), surroundings)]
 
@@ -65,7 +68,9 @@ def test_plain_http_inside_the_private_network_does_not_warn(upstream: str) -> N
     assert warned(upstream=upstream) == []
 
 
-@pytest.mark.parametrize("upstream", ["http://172.32.0.1", "http://11.0.0.1", "http://[2001:db8::1]", "http://internal.test"])
+@pytest.mark.parametrize(
+    "upstream", ["http://172.32.0.1", "http://11.0.0.1", "http://[2001:db8::1]", "http://internal.test"]
+)
 def test_plain_http_to_elsewhere_warns(upstream: str) -> None:
     assert warned(upstream=upstream) == ["upstream"]
 
@@ -91,7 +96,9 @@ def test_a_grace_on_a_route_that_asks_access_nothing_says_nothing() -> None:
     assert warned(accessCheck=False, accessStaleGraceMs=1_000) == ["accessCheck"]
 
 
-@pytest.mark.parametrize(("text", "warns"), [("10.0.0.0/28", False), ("10.0.0.0/27", True), ("fd00::/124", False), ("::/0", True)])
+@pytest.mark.parametrize(
+    ("text", "warns"), [("10.0.0.0/28", False), ("10.0.0.0/27", True), ("fd00::/124", False), ("::/0", True)]
+)
 def test_a_trusted_range_above_sixteen_addresses_warns(text: str, warns: bool) -> None:
     assert (warned(top={"trustedProxies": [text]}) == ["trustedProxies"]) is warns
 
