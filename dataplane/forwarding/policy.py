@@ -122,14 +122,15 @@ def folded(name: bytes) -> bytes:
     return name.translate(_FOLD)
 
 
-# Names repeat from request to request: one look-up each. Eviction keeps a flood of made-up names from growing it.
-@lru_cache(maxsize=2048)
+# Names repeat from request to request: one look-up each. Made-up names may be as long as a head (32 KiB of a caller,
+# 64 KiB of an upstream), and the bounds keep a flood of them at 16 MiB.
+@lru_cache(maxsize=512)
 def passes_upstream(name: bytes) -> bool:
     """Whether a caller's header of this name may be copied to an upstream."""
     return _passes(name, _NEVER_UPSTREAM)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=256)
 def passes_downstream(name: bytes) -> bool:
     """Whether an upstream's header of this name may be copied to the caller."""
     return _passes(name, _NEVER)
