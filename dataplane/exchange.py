@@ -97,7 +97,6 @@ class Exchange:
         "bytes_out",
         "client_gone",
         "connection",
-        "cookies",
         "error",
         "error_detail",
         "forwarding",
@@ -146,8 +145,6 @@ class Exchange:
         self.admitted: bool = False
         """It holds a slot of the admission, until its response begins."""
         # Step 8.
-        self.cookies: dict[str, str] | None = None
-        """Cookies of the request by name, parsed once by `forwarding.cookies`."""
         self.principal: Principal | None = None
         self.session: Session | None = None
         # Step 11.
@@ -165,3 +162,9 @@ class Exchange:
         self.bytes_in: int = 0
         self.bytes_out: int = 0
         self.client_gone: bool = False
+
+    @property
+    def matched(self) -> Match:
+        """The match, for steps behind step 7: there is one from there on."""
+        assert self.match is not None  # noqa: S101
+        return self.match

@@ -74,9 +74,7 @@ class WorkspaceStep:
         self._metrics = metrics
 
     async def __call__(self, x: Exchange) -> None:
-        match = x.match
-        if match is None:
-            raise GatewayError("internal_error", "the workspace step ran without a route")
+        match = x.matched
         route = match.route
         if route.workspace_param is not None:
             segment = match.params.get(route.workspace_param, "")

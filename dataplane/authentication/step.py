@@ -28,7 +28,7 @@ _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 
 
 class Authentication:
-    """Sets `cookies`, `principal` and `session` of an exchange, or refuses it.
+    """Sets `principal` and `session` of an exchange, or refuses it.
 
     `GatewayError`: `unauthorized`, or `session_store_unavailable` and `identity_provider_unavailable` where the
     credential could not be judged. `Answered` with a redirect to the login for a person without a credential.
@@ -43,14 +43,7 @@ class Authentication:
         self._metrics = metrics
 
     async def __call__(self, x: Exchange) -> None:
-        sent = x.head.values(b"cookie")
-        cookies = parse_cookies(sent) if sent else []
-        # The guard against other sites reads them on every route, whatever credential is used. Of a repeated name the
-        # first counts, as a browser sends the most specific one first (RFC 6265 §5.4).
-        x.cookies = dict(reversed(cookies))
-        if x.match is None:
-            raise GatewayError("no_route", "authentication without a route")
-        mode = x.match.route.auth_mode
+        mode = x.matched.route.auth_mode
         if mode == "none":
             return
         if mode != "session":
@@ -58,7 +51,7 @@ class Authentication:
             if authorization or mode == "jwt-only":
                 x.principal = await self._bearer(x, authorization)
                 return
-        await self._session(x, values_of(cookies, SESSION_COOKIE) if cookies else (), mode)
+        await self._session(x, values_of(parse_cookies(x.head.values(b"cookie")), SESSION_COOKIE), mode)
 
     async def _bearer(self, x: Exchange, authorization: list[bytes]) -> Principal:
         if not authorization:

@@ -94,9 +94,9 @@ class PrincipalLimit:
 
     async def __call__(self, x: Exchange) -> None:
         """Count the request. Raises as `RequestLimits` does."""
-        if x.principal is None or x.match is None:
+        if x.principal is None:
             return
-        route = x.match.route
+        route = x.matched.route
         plan = self._plans.of(route.rate_limits.principal)
         numbers = plan.numbers[0]
         if numbers is not None:

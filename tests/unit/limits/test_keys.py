@@ -17,7 +17,7 @@ ALL = DeploymentBudgets(deployment=ONE, client=ONE, route=ONE, principal=ONE, lo
 def keys_of(client: str, route_id: str | None = "app", subject: str = "alice") -> list[str]:
     store = SwitchedStore(BudgetTable(ManualClock()))
     limiter = a_limiter(store, LogLines())
-    x = an_exchange(client, a_route(route_id) if route_id is not None else None, subject)
+    x = an_exchange(client) if route_id is None else an_exchange(client, a_route(route_id), subject)
     run_now(RequestLimits(limiter, ALL)(x))
     run_now(PrincipalLimit(limiter, ALL)(x))
     run_now(LoginLimit(limiter, ALL).check(client, x))

@@ -191,7 +191,8 @@ def test_a_refusal_is_counted_once_by_its_scope_and_route() -> None:
 def test_callers_make_no_series_of_metrics() -> None:
     gateway = Gateway(route=of(1), principal=of(1))
     for n in range(2_000):
-        x = an_exchange(f"10.1.{n >> 8}.{n & 255}", a_route() if n % 2 else None, f"subject-{n}")
+        address = f"10.1.{n >> 8}.{n & 255}"
+        x = an_exchange(address, a_route(), f"subject-{n}") if n % 2 else an_exchange(address)
         gateway.send(x)
         gateway.refuse(x)
     series = gateway.metrics.rate_limited.family().samples

@@ -160,7 +160,7 @@ class Bench:
         self.step = WorkspaceStep(self.client if asks else None, self.metrics)
 
     async def run(self, where: Route, *, principal: Principal | None, params: dict[str, str]) -> Exchange:
-        made: Any = SimpleNamespace(match=Match(where, params, ""), principal=principal, workspace_id=None)
+        made: Any = SimpleNamespace(matched=Match(where, params, ""), principal=principal, workspace_id=None)
         await self.step(made)
         exchange: Exchange = made
         return exchange
@@ -213,7 +213,7 @@ async def test_an_outage_is_503_and_no_authentication_failure() -> None:
 
 async def test_the_record_of_a_denied_request_says_which_workspace_it_was_about() -> None:
     bench = Bench((200, b'{"allow": false}'))
-    made: Any = SimpleNamespace(match=Match(route(), {"workspaceId": UUID}, ""), principal=CALLER, workspace_id=None)
+    made: Any = SimpleNamespace(matched=Match(route(), {"workspaceId": UUID}, ""), principal=CALLER, workspace_id=None)
     with pytest.raises(GatewayError):
         await bench.step(made)
     assert made.workspace_id == UUID
