@@ -83,11 +83,6 @@ def question(subject: str, workspace_id: str | None, route_id: str, roles: Seque
         raise ValueError(f"the question cannot be written: {error}") from None
 
 
-def decisions_url(base: str) -> str:
-    """Where decisions are asked for: the service's URL, with or without a trailing slash, and the protocol's path."""
-    return base.rstrip("/") + DECISIONS_PATH
-
-
 def parse_decision(status: int, body: bytes) -> AccessDecision | AccessFailure:
     """What an answer means, row by row of the table in CONTRACT §6.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataplane.access.client import AccessTransportError
-from dataplane.access.protocol import ANSWER_MAX_BYTES, TransportFailureKind
+from dataplane.access.protocol import ANSWER_MAX_BYTES, DECISIONS_PATH, TransportFailureKind
 from dataplane.upstream.client import AnswerTooLarge, CallFailed, PooledClient
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class PooledAccessTransport:
 
     async def post_decision(self, body: bytes) -> tuple[int, bytes]:
         try:
-            return await self._client.post("/v1/decisions", self._headers, body, max_bytes=ANSWER_MAX_BYTES)
+            return await self._client.post(DECISIONS_PATH, self._headers, body, max_bytes=ANSWER_MAX_BYTES)
         except CallFailed as error:
             kind = "timeout" if error.failure.connect_timeout else _KINDS[error.failure.kind]
             raise AccessTransportError(kind, error.failure.reason) from error

@@ -18,6 +18,7 @@ from common.settings.errors import SettingsInvalid
 from common.settings.parsers import SERVICE_URL
 from common.settings.read import read_small_file, read_variables
 from common.settings.secret import Secret
+from dataplane.access.protocol import DECISIONS_PATH
 
 if TYPE_CHECKING:
     from dataplane.accessservice.conformance import Pair, Target
@@ -161,8 +162,8 @@ def _url(text: str) -> str:
     except ValueError as error:
         raise typer.BadParameter(f"--conformance {error}") from None
     assert isinstance(url, str)  # noqa: S101 - what SERVICE_URL makes
-    if url.endswith("/v1/decisions"):
-        raise typer.BadParameter("--conformance takes the base URL: leave /v1/decisions out")
+    if url.endswith(DECISIONS_PATH):
+        raise typer.BadParameter(f"--conformance takes the base URL: leave {DECISIONS_PATH} out")
     return url
 
 

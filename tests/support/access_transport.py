@@ -12,7 +12,7 @@ import httpx
 
 from common.routetable.compiled import Route, Timeouts
 from dataplane.access.client import AccessTransportError
-from dataplane.access.protocol import ANSWER_MAX_BYTES, decisions_url
+from dataplane.access.protocol import ANSWER_MAX_BYTES, DECISIONS_PATH
 
 ALLOW = b'{"allow": true}'
 DENY = b'{"allow": false}'
@@ -132,7 +132,7 @@ class HttpxTransport:
     """The protocol over httpx, bounded as the contract asks."""
 
     def __init__(self, url: str, token: str, client: httpx.AsyncClient) -> None:
-        self._url = decisions_url(url)
+        self._url = url.rstrip("/") + DECISIONS_PATH
         self._headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
         self._client = client
 

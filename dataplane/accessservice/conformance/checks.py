@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from dataplane.access.protocol import ALLOW, AccessDecision, parse_decision
+from dataplane.access.protocol import ALLOW, DECISIONS_PATH, AccessDecision, parse_decision
 from dataplane.access.strict_json import strict_json
 from dataplane.accessservice.conformance.judge import (
     Finding,
@@ -199,7 +199,7 @@ async def _wrong_path(probe: Probe) -> Finding | None:
 
 
 async def _wrong_method(probe: Probe) -> Finding | None:
-    answer = await probe.send("GET", "/v1/decisions")
+    answer = await probe.send("GET", DECISIONS_PATH)
     if 400 <= answer.status < 500:
         return None
     return Finding(shown(answer), "answer 405: a decision is asked for with POST")

@@ -10,7 +10,6 @@ from dataplane.access.protocol import (
     ANSWER_MAX_BYTES,
     AccessDecision,
     AccessFailure,
-    decisions_url,
     parse_decision,
     question,
 )
@@ -152,9 +151,3 @@ def test_text_that_is_not_unicode_cannot_be_asked_about() -> None:
     for parts in [("\ud800", "w", "r", ()), ("s", "\udfff", "r", ()), ("s", "w", "r", ("\ud800",))]:
         with pytest.raises(ValueError, match="cannot be written"):
             question(*parts)
-
-
-@pytest.mark.parametrize("base", ["http://access:3000", "http://access:3000/", "http://access:3000//"])
-def test_the_url_is_joined_without_a_doubled_slash(base: str) -> None:
-    assert decisions_url(base) == "http://access:3000/v1/decisions"
-    assert decisions_url("https://a/base/") == "https://a/base/v1/decisions"
