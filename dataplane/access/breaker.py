@@ -1,4 +1,4 @@
-"""A circuit breaker over consecutive failures (§6.4, §11.4). It only refuses, and it never calls anything itself."""
+"""A circuit breaker over consecutive failures (§6.4). It only refuses, and it never calls anything itself."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from dataplane.access.protocol import (
     question,
 )
 from dataplane.errors import GatewayError
+from dataplane.outage import OutageLog
 
 if TYPE_CHECKING:
     from common.routetable.compiled import Route
@@ -90,7 +91,7 @@ class AccessClient:
         self._calls: dict[bytes, _Call] = {}
         self._running: set[asyncio.Task[Outcome]] = set()
         self._asked = 0
-        self._failing = False
+        self._outage = OutageLog(log, gone="access is unavailable", back="access answers again")
 
     async def decide(
         self, subject: str, workspace_id: str | None, route: Route, roles: Sequence[str], *, fresh: bool = False
@@ -138,7 +139,7 @@ class AccessClient:
             bridged = None if fresh else self._bridge(key, route)
             if bridged is None:
                 self._count_lookup(how, fresh=fresh)
-                raise GatewayError("access_unavailable", f"{outcome.kind}: {outcome.detail}")
+                raise GatewayError("access_unavailable", str(outcome))
             return bridged
         self._count_lookup(how, fresh=fresh)
         return outcome
@@ -231,20 +232,16 @@ class AccessClient:
         return parse_decision(status, body)
 
     def _tell_breaker(self, outcome: Outcome, ticket: int, now: float) -> None:
-        """Report to the breaker, publish its state, and log an outage once at its start and once at its end."""
+        """Report to the breaker and the log, and publish the breaker's state."""
         was_open = self._breaker.open
         if isinstance(outcome, AccessDecision):
             self._breaker.succeeded(ticket)
-            if self._failing:
-                self._failing = False
-                self._log.info("access answers again")
+            self._outage.answered()
         elif outcome.rejected:
             self._breaker.released(ticket)
         else:
             self._breaker.failed(ticket, now)
-            if not self._failing:
-                self._failing = True
-                self._log.error("access is unavailable", error=outcome.kind, detail=outcome.detail)
+            self._outage.failed(str(outcome))
         if self._breaker.open != was_open:
             self._metrics.access_breaker_open.set(int(self._breaker.open))
             if self._breaker.open:

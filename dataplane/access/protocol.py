@@ -41,6 +41,9 @@ class AccessFailure:
     kind: FailureKind
     detail: str
 
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}"
+
     @property
     def rejected(self) -> bool:
         """Access refused the question itself (400), which says nothing about the health of the service (§6.4)."""
