@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 SESSION_COOKIE = "gateway_session"
 STATE_COOKIE = "gateway_oidc_state"
-GATEWAY_COOKIES = frozenset({SESSION_COOKIE, STATE_COOKIE})
+GATEWAY_COOKIES = frozenset({SESSION_COOKIE.encode(), STATE_COOKIE.encode()})
 
 # Bytes 0x80-0x9f are left alone: in UTF-8 they are the insides of ordinary characters.
 CONTROLS = bytes([*range(0x20), 0x7F])
 
 _OWS = b" \t"
-_OURS = frozenset(name.encode("ascii") for name in GATEWAY_COOKIES)
 
 
 def parse_cookies(values: Sequence[bytes]) -> list[tuple[str, str]]:
@@ -33,7 +32,7 @@ def upstream_cookie(values: Sequence[bytes]) -> bytes | None:
 
     None where nothing remains, so no empty header is sent. Pairs keep their order and their bytes.
     """
-    kept = [name + b"=" + value for name, value in _pairs(values) if name not in _OURS]
+    kept = [name + b"=" + value for name, value in _pairs(values) if name not in GATEWAY_COOKIES]
     return b"; ".join(kept) if kept else None
 
 

@@ -15,7 +15,6 @@ from dataplane.forwarding.location import relative_location
 from dataplane.forwarding.policy import Pairs, connection_names, passes_downstream, without_unsafe
 from dataplane.http1.heads import ResponseHead
 
-_OURS = frozenset(name.encode("ascii") for name in GATEWAY_COOKIES)
 _LOCATIONS = frozenset({b"location", b"content-location"})
 
 
@@ -57,4 +56,4 @@ def sets_gateway_cookie(value: bytes) -> bool:
     spaces in front, because `=gateway_session=x` is stored without a name and sent back as `gateway_session=x`.
     """
     pair = value.partition(b";")[0].translate(None, CONTROLS.replace(b"\t", b""))
-    return pair.lstrip(b"= \t").partition(b"=")[0].strip(b" \t").lower() in _OURS
+    return pair.lstrip(b"= \t").partition(b"=")[0].strip(b" \t").lower() in GATEWAY_COOKIES
