@@ -6,8 +6,7 @@ import re
 from functools import lru_cache
 
 from common.routetable.compiled import Match, Upstream
-
-REST = "rest"
+from common.routetable.templates import REST
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
