@@ -54,7 +54,7 @@ class RouteTable:
 class _Matcher:
     """Everything derived from a table that a lookup needs."""
 
-    __slots__ = ("_loose", "_plain_suffices", "_reserved", "_strict", "names")
+    __slots__ = ("_everything_reserved", "_loose", "_plain_suffices", "_reserved", "_strict", "names")
 
     def __init__(self, table: RouteTable) -> None:
         entries = ranked(table.routes)
@@ -63,6 +63,7 @@ class _Matcher:
         self._loose = Index(entries, loose=True) if escaped else self._strict
         self._plain_suffices = not any(_meets_plain(entry) for entry in entries)
         self.names = frozenset(name for host in table.hosts for name in (host, bracketed(host)))
+        self._everything_reserved = "/" in table.reserved_paths
         # By first segment: the path itself, and what every path below it starts with.
         self._reserved: dict[str, list[tuple[str, str]]] = {}
         for path in (*GATEWAY_PATHS, *table.reserved_paths):
@@ -95,8 +96,10 @@ class _Matcher:
                 path = read_path(path).loosest
             except AmbiguousPath:
                 return False
-        candidates = (*self._reserved.get(_first_segment(path), ()), *self._reserved.get("", ()))
-        return any(path == prefix or path.startswith(below) for prefix, below in candidates)
+        if self._everything_reserved:
+            return True
+        candidates = self._reserved.get(_first_segment(path))
+        return candidates is not None and any(path == prefix or path.startswith(below) for prefix, below in candidates)
 
 
 def _meets_plain(entry: Entry) -> bool:
