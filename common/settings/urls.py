@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
-_VISIBLE = re.compile(r"[!-~]+")
-# A label as host names have them, and the `_` that names of containers have.
-_HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
-# What a resolver reads as an address, however few its parts: `127.1`, `0x7f000001`, `2130706433` (inet_aton).
-_NUMERIC_LABEL = re.compile(r"(0[xX][0-9A-Fa-f]*|[0-9]+)\Z")
+from common.routetable.hosts import bracketed, host_name
+from common.routetable.upstreams import DEFAULT_PORTS
 
-DEFAULT_PORTS = {"http": 80, "https": 443}
+_VISIBLE = re.compile(r"[!-~]+")
 
 _PRIVATE_NETWORKS = tuple(
     ip_network(text)
@@ -43,7 +40,7 @@ class HttpUrl:
     @property
     def origin(self) -> str:
         """Scheme, host and port as an origin is written (RFC 6454 §6.2): no port where it is the scheme's own."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = bracketed(self.host)
         if self.port is None or self.port == DEFAULT_PORTS[self.scheme]:
             return f"{self.scheme}://{host}"
         return f"{self.scheme}://{host}:{self.port}"
@@ -76,7 +73,7 @@ def parse_http_url(text: str) -> HttpUrl:
 
 def is_host(text: str) -> bool:
     """Whether a text is a host name or an address, without port and brackets."""
-    return _address(text) is not None or (_HOST.fullmatch(text) is not None and not _reads_as_number(text))
+    return _address(text) is not None or _is_name(text)
 
 
 def is_private_host(host: str) -> bool:
@@ -92,9 +89,7 @@ def is_private_host(host: str) -> bool:
             address = address.ipv4_mapped
         return any(address in network for network in _PRIVATE_NETWORKS if network.version == address.version)
     name = name.removesuffix(".")
-    if _HOST.fullmatch(name) is None or _reads_as_number(name):
-        return False
-    return "." not in name or name.endswith(_PRIVATE_SUFFIXES)
+    return _is_name(name) and ("." not in name or name.endswith(_PRIVATE_SUFFIXES))
 
 
 def _host(netloc: str, hostname: str) -> str:
@@ -113,5 +108,13 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _reads_as_number(name: str) -> bool:
-    return _NUMERIC_LABEL.match(name.removesuffix(".").rpartition(".")[2]) is not None
+def _is_name(text: str) -> bool:
+    """An ASCII host name by the grammar of the route table.
+
+    What a resolver reads as an address, however few its parts (`127.1`, `0x7f000001`, `2130706433`), is none.
+    """
+    try:
+        host_name(text)
+    except ValueError:
+        return False
+    return text.isascii() and not text.startswith("[")
