@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from common.routetable.upstreams import DEFAULT_PORTS
 from dataplane.errors import GatewayError
 from dataplane.forwarding.cookies import SESSION_COOKIE, parse_cookies
 from dataplane.http1.authority import parse_authority
@@ -31,7 +32,6 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _SAME_SITE = frozenset({b"same-origin", b"same-site", b"none"})
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int | None]
 """Scheme, host (lower case; IPv6 in its canonical text) and port; None for the port of a scheme without a default."""
@@ -51,7 +51,7 @@ def parse_origin(text: str) -> Origin | None:
     host = authority.host
     if not rest.startswith("[") and rest.partition(":")[0].endswith("."):
         host += "."
-    return scheme, host, _DEFAULT_PORTS.get(scheme) if authority.port is None else authority.port
+    return scheme, host, DEFAULT_PORTS.get(scheme) if authority.port is None else authority.port
 
 
 class CrossSiteGuard:

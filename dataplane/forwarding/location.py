@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 
 from common.routetable.compiled import Upstream
+from common.routetable.upstreams import DEFAULT_PORTS
 
 _AROUND = bytes(range(0x21))
 _IGNORED = b"\t\r\n"
 
 _ABSOLUTE = re.compile(rb"(?:(https?):)?[/\\]{2}([^/\\?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(rb"(?:[^@]*@)*(\[[^\]@]*\]|[^:@\[\]]*)(?::([0-9]{0,5}))?")
-
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def relative_location(value: bytes, upstream: Upstream, *, internal_host: str = "", public_name: str = "") -> bytes:
@@ -57,14 +56,14 @@ def _is_upstream(named: tuple[str, int], scheme: str, upstream: Upstream, intern
 
 def _both_default(port: int, scheme: str, known_port: int, known_scheme: str) -> bool:
     """An upstream behind plain http that believes in https names itself `https://app/`: the same server."""
-    return port == _DEFAULT_PORTS[scheme] and known_port == _DEFAULT_PORTS[known_scheme]
+    return port == DEFAULT_PORTS[scheme] and known_port == DEFAULT_PORTS[known_scheme]
 
 
 def _host_and_port(authority: bytes, scheme: str) -> tuple[str, int] | None:
     found = _AUTHORITY.fullmatch(authority)
     if found is None or not found[1]:
         return None
-    return _name(found[1].decode("latin-1")), int(found[2] or _DEFAULT_PORTS[scheme])
+    return _name(found[1].decode("latin-1")), int(found[2] or DEFAULT_PORTS[scheme])
 
 
 def _name(host: str) -> str:
