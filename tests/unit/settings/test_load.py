@@ -117,6 +117,7 @@ def test_lists_are_read_in_order() -> None:
         ("PUBLIC_URL", "https://app.example.com:", "port"),
         ("PUBLIC_URL", "https://app.example.com:99999", "port"),
         ("PUBLIC_URL", "https://[::1", "no valid host"),
+        ("PUBLIC_URL", "https://app-.example.com", "no valid host"),
         ("PUBLIC_URL", "https://[fe80::1%25eth0]", "no valid host"),
         ("PUBLIC_URL", "ftp://app.example.com", "http:// or https://"),
         ("PUBLIC_URL", "https://bücher.example", "A-labels"),
