@@ -20,10 +20,9 @@ from common.settings.later import LATER
 from common.settings.production import production_problems
 from common.settings.read import ReadFile, name_problems, read_small_file, read_variables
 from common.settings.variables import VARIABLES
+from common.state.budgets import MAX_BUCKETS
 
 MIN_PYTHON = (3, 11)
-WINDOW_MAX_BUCKETS = 60
-"""A caller's state holds so many counters at most (§9)."""
 
 KNOWN = frozenset(name for v in VARIABLES for name in ((v.name, f"{v.name}_FILE") if v.secret else (v.name,)))
 
@@ -77,10 +76,10 @@ def relation_problems(values: Mapping[str, object], given: Set[str]) -> list[str
             problems.append(
                 "GATEWAY_RATE_LIMIT_BUCKET_MS: is longer than GATEWAY_RATE_LIMIT_WINDOW_MS; make it shorter"
             )
-        elif math.ceil(window / bucket) > WINDOW_MAX_BUCKETS:
+        elif math.ceil(window / bucket) > MAX_BUCKETS:
             problems.append(
-                f"GATEWAY_RATE_LIMIT_BUCKET_MS: cuts the window into more than {WINDOW_MAX_BUCKETS} buckets; make it "
-                f"at least {math.ceil(window / WINDOW_MAX_BUCKETS)}"
+                f"GATEWAY_RATE_LIMIT_BUCKET_MS: cuts the window into more than {MAX_BUCKETS} buckets; make it "
+                f"at least {math.ceil(window / MAX_BUCKETS)}"
             )
     return problems
 
