@@ -12,17 +12,15 @@ from dataplane.authentication.sessions import BrowserSessions
 from dataplane.authentication.step import LOGIN_PATH, Authentication
 from dataplane.crosssite import CrossSiteGuard
 from dataplane.endpoints.auth import AuthEndpoints
+from dataplane.endpoints.router import READ, AuthEndpoint
 from dataplane.oidc.provider import CALLBACK_PATH, IdentityProvider
 
 if TYPE_CHECKING:
     from common.settings.gateway import GatewaySettings
     from common.state.ports import State
     from common.telemetry.log import Log
-    from dataplane.endpoints.router import AuthEndpoint
     from dataplane.exchange import Exchange
     from dataplane.metrics import GatewayMetrics
-
-_READ = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +74,10 @@ def build_authentication(
     return AuthenticationParts(
         step=Authentication(sessions, provider.tokens, public_url=settings.public_url, metrics=metrics),
         endpoints={
-            LOGIN_PATH: (_READ, endpoints.login),
-            CALLBACK_PATH: (_READ, endpoints.callback),
-            "/auth/logout": (frozenset({"GET", "HEAD", "POST"}), endpoints.logout),
-            "/auth/session": (_READ, endpoints.session),
+            LOGIN_PATH: (READ, endpoints.login),
+            CALLBACK_PATH: (READ, endpoints.callback),
+            "/auth/logout": (READ | {"POST"}, endpoints.logout),
+            "/auth/session": (READ, endpoints.session),
         },
         close=provider.close,
     )
