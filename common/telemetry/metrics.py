@@ -66,24 +66,24 @@ class Counter(_Labelled):
         self, name: str, description: str, labels: Sequence[str] = (), *, bounds: dict[str, Bound] | None = None
     ) -> None:
         super().__init__(name, description, labels, bounds)
-        self._values: dict[Key, int | float] = {}
+        self._values: dict[Key, int] = {}
         if not self.labels:
             self._values[()] = 0
 
-    def inc(self, *label_values: LabelValue, by: int = 1) -> None:
-        """Add `by` (never negative) to the series of these label values."""
+    def inc(self, *label_values: LabelValue) -> None:
+        """Add 1 to the series of these label values."""
         try:
-            self._values[label_values] += by
+            self._values[label_values] += 1
         except KeyError:
             key = self._key(label_values)
-            self._values[key] = self._values.get(key, 0) + by
+            self._values[key] = self._values.get(key, 0) + 1
 
     def start(self, *series: Key) -> None:
         """Show these series as 0 from the start, so that a first event is a rise and not a new series."""
         for values in series:
             self._values.setdefault(self._key(values), 0)
 
-    def value(self, *label_values: LabelValue) -> int | float:
+    def value(self, *label_values: LabelValue) -> int:
         """The count of a series; 0 for one that was never counted."""
         return self._values.get(self._key(label_values), 0)
 
@@ -109,14 +109,6 @@ class Gauge(_Labelled):
     def set(self, value: int | float, *label_values: LabelValue) -> None:
         """Make the series this value."""
         self._values[label_values if label_values in self._values else self._key(label_values)] = value
-
-    def add(self, delta: int | float, *label_values: LabelValue) -> None:
-        """Move the series by `delta`."""
-        try:
-            self._values[label_values] += delta
-        except KeyError:
-            key = self._key(label_values)
-            self._values[key] = self._values.get(key, 0) + delta
 
     def read_from(self, reader: Callable[[], int | float]) -> None:
         """Take the value of a gauge without labels from `reader` at each scrape. `reader` does not raise."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from common.telemetry.metrics import AtMost, Counter, Gauge, Histogram, Registry, one_of
-from dataplane.metrics import METHODS, ROUTES_MAX, STATUSES, GatewayMetrics, status_label
+from dataplane.metrics import METHODS, ROUTES_MAX, STATUSES, GatewayMetrics
 
 
 def samples(registry: Registry) -> dict[str, float]:
@@ -27,7 +27,8 @@ def samples(registry: Registry) -> dict[str, float]:
 def test_a_counter_counts_each_series_by_itself() -> None:
     counter = Counter("gateway_x_total", "X.", ("route", "status"))
     counter.inc("a", 200)
-    counter.inc("a", 200, by=2)
+    counter.inc("a", 200)
+    counter.inc("a", 200)
     counter.inc("b", 200)
     found = samples(Registry([counter]))
     assert found["gateway_x_total{route=a,status=200}"] == 3
@@ -47,11 +48,9 @@ def test_a_known_set_of_results_is_zero_from_the_start() -> None:
     assert (counter.value("ok"), samples(Registry([counter]))["gateway_x_total{result=failed}"]) == (1, 0)
 
 
-def test_a_gauge_is_set_moved_or_read_at_the_scrape() -> None:
+def test_a_gauge_is_set_or_read_at_the_scrape() -> None:
     gauge = Gauge("gateway_x", "X.")
-    gauge.add(3)
-    gauge.add(-1)
-    assert samples(Registry([gauge]))["gateway_x{}"] == 2
+    assert samples(Registry([gauge]))["gateway_x{}"] == 0
     gauge.set(7)
     assert gauge.value() == 7
     gauge.read_from(lambda: 42)
@@ -59,7 +58,7 @@ def test_a_gauge_is_set_moved_or_read_at_the_scrape() -> None:
     labelled = Gauge("gateway_y", "Y.", ("name",))
     labelled.set(1, "a")
     labelled.set(2, "a")
-    labelled.add(5, "b")
+    labelled.set(5, "b")
     assert (labelled.value("a"), labelled.value("b")) == (2, 5)
 
 
@@ -105,19 +104,12 @@ def test_bounds_keep_what_is_known_and_fold_the_rest() -> None:
 
 @pytest.mark.parametrize(
     ("status", "label"),
-    [
-        (200, 200),
-        ("404", 404),
-        (499, 499),
-        (299, "other"),
-        (999, "other"),
-        (0, "other"),
-        ("abc", "other"),
-        (True, "other"),
-    ],
+    [(200, "200"), (499, "499"), (299, "other"), (999, "other"), (0, "other"), (True, "other")],
 )
-def test_only_registered_statuses_have_a_series(status: int | str, label: int | str) -> None:
-    assert status_label(status) == label
+def test_only_registered_statuses_have_a_series(status: int, label: str) -> None:
+    metrics = GatewayMetrics()
+    metrics.requests.inc("app", "GET", status)
+    assert {sample.labels["status"] for sample in metrics.requests.family().samples} == {label}
 
 
 def test_odd_values_of_callers_and_upstreams_make_no_series_and_a_scrape_stays_quick() -> None:
