@@ -76,20 +76,12 @@ class Log:
     is every text that holds one; `exc=<exception>` adds its text and stack. A value of any type may be passed.
     """
 
-    def __init__(
-        self,
-        write: Write,
-        *,
-        level: Level = "info",
-        now: Callable[[], float] = time.time,
-        bound: Mapping[str, object] | None = None,
-    ) -> None:
+    def __init__(self, write: Write, *, level: Level = "info", now: Callable[[], float] = time.time) -> None:
         self._write = write
         self._level = level
         self._threshold = LEVELS[level]
         self._now = now
         self._clock = Clock(now)
-        self._bound = dict(bound or {})
 
     def debug(self, msg: str, **fields: object) -> None:
         if self._threshold <= 10:
@@ -106,17 +98,13 @@ class Log:
     def error(self, msg: str, **fields: object) -> None:
         self._emit("error", msg, fields)
 
-    def bind(self, **fields: object) -> Log:
-        """A log whose every line carries these fields."""
-        return Log(self._write, level=self._level, now=self._now, bound={**self._bound, **fields})
-
     def requests(self) -> RequestLog:
         """The log of requests that writes to the same place at the same level."""
         return RequestLog(self._write, level=self._level, now=self._now)
 
     def _emit(self, level: Level, msg: str, fields: dict[str, object]) -> None:
         try:
-            line = event_line(self._clock.text(), level, msg, {**self._bound, **fields})
+            line = event_line(self._clock.text(), level, msg, fields)
         except Exception as error:  # noqa: BLE001 - a log line must not end what it describes, whatever a repr does
             line = _unwritable(self._clock.text(), error)
         self._write(line)

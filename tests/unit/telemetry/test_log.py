@@ -56,11 +56,6 @@ def test_only_the_level_and_what_is_above_it_is_written(level: str, shown: list[
     assert [line["level"] for line in logged(emit, level=level)] == shown
 
 
-def test_bound_fields_are_on_every_line_and_the_nearest_wins() -> None:
-    (line,) = logged(lambda log: log.bind(requestId="r1", route="a").bind(route="b").info("x", status=1))
-    assert list(line.items())[3:] == [("requestId", "r1"), ("route", "b"), ("status", 1)]
-
-
 def test_the_clock_follows_the_second_and_the_millisecond() -> None:
     times = iter((0.0, 0.0004, 0.001, 0.999, 1.0, 1.0, 86_400.5))
     clock = Clock(lambda: next(times))
