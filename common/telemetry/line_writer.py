@@ -16,7 +16,6 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 
 from common.telemetry.log import Clock, event_line
 
@@ -33,20 +32,12 @@ SAFE_BYTES = 4_096
 CLOSE_WAIT_S = 1.0
 
 
-def dropped_event(lines: int) -> bytes:
-    """The line that says how many are missing."""
-    return event_line(Clock().text(), "warning", "Log lines were dropped: their reader is too slow", {"dropped": lines})
-
-
 class LineWriter:
     """Takes whole lines (bytes with their line feed), keeps their order, and never raises for a broken descriptor."""
 
-    def __init__(
-        self, fd: int, *, max_bytes: int = BUFFER_MAX_BYTES, dropped_line: Callable[[int], bytes] = dropped_event
-    ) -> None:
+    def __init__(self, fd: int, *, max_bytes: int = BUFFER_MAX_BYTES) -> None:
         self._fd = fd
         self._max_bytes = max_bytes
-        self._dropped_line = dropped_line
         self._pending: deque[bytes] = deque()
         self._size = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -140,7 +131,7 @@ class LineWriter:
     def _flush(self, wait_s: float = 0.0) -> None:
         if self._send(wait_s) and self._unreported:
             # Once everything that was kept has left: while the reader is stopped, such lines would pile up too.
-            line = self._dropped_line(self._unreported)
+            line = _dropped_line(self._unreported)
             self._unreported = 0
             self._append(line)
             self._send(0.0)
@@ -170,6 +161,10 @@ class LineWriter:
             size += len(line)
         self._size -= size
         return b"".join(lines)
+
+
+def _dropped_line(lines: int) -> bytes:
+    return event_line(Clock().text(), "warning", "Log lines were dropped: their reader is too slow", {"dropped": lines})
 
 
 def _write_some(fd: int, data: bytes, wait_s: float) -> int:
