@@ -11,13 +11,13 @@ browser, and the browser's owner may know them.
 from __future__ import annotations
 
 import hmac
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 
 import orjson
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from common import base64url
 from common.settings.secret import Secret
 from common.state.ports import Session
 from dataplane.forwarding.cookies import SESSION_COOKIE, STATE_COOKIE
@@ -82,7 +82,7 @@ class LoginCookie:
 
     def _seal(self, logins: Sequence[PendingLogin]) -> str:
         entries = [[each.state, each.nonce, each.verifier, each.redirect, each.started_at_s] for each in logins]
-        payload = _encode(orjson.dumps(entries))
+        payload = base64url.encode(orjson.dumps(entries)).decode()
         return f"{payload}.{self._tag(payload)}"
 
     def _open(self, value: str) -> list[PendingLogin]:
@@ -91,7 +91,7 @@ class LoginCookie:
             return []
         # Ours from here on: what cannot be read now was written by another version, and is no login of this one.
         try:
-            entries = orjson.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+            entries = orjson.loads(base64url.decode(payload.encode()))
             return [
                 PendingLogin(state=state, nonce=nonce, verifier=verifier, redirect=redirect, started_at_s=started)
                 for state, nonce, verifier, redirect, started in entries
@@ -100,11 +100,7 @@ class LoginCookie:
             return []
 
     def _tag(self, payload: str) -> str:
-        return _encode(hmac.digest(self._key, payload.encode("ascii"), "sha256"))
-
-
-def _encode(data: bytes) -> str:
-    return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+        return base64url.encode(hmac.digest(self._key, payload.encode("ascii"), "sha256")).decode()
 
 
 def _set_cookie(name: str, value: str, path: str, max_age_s: int, *, secure: bool) -> bytes:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
+from common import base64url
 from common.settings.secret import Secret
 from dataplane.oidc.claims import IdTokenRules, check_id_token, email, roles, subject
 from dataplane.oidc.client_assertion import ClientAssertion
@@ -88,7 +89,7 @@ def new_pending_login(redirect: str, now_s: float) -> PendingLogin:
 
 def authorization_address(endpoint: str, client: Client, pending: PendingLogin) -> str:
     """Where the browser goes to log in. Holds nothing secret: the verifier only as its SHA-256."""
-    challenge = urlsafe_b64encode(hashlib.sha256(pending.verifier.encode()).digest()).rstrip(b"=").decode()
+    challenge = base64url.encode(hashlib.sha256(pending.verifier.encode()).digest()).decode()
     query = urlencode(
         {
             "response_type": "code",

@@ -9,7 +9,6 @@ key or an address of the sender's, `crit` something that this code does not know
 from __future__ import annotations
 
 import hashlib
-from base64 import urlsafe_b64decode
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import orjson
 from joserfc import jws
 from joserfc.errors import JoseError
 
+from common import base64url
 from common.identity.principal import Principal
 from dataplane.oidc.claims import BearerRules, check_bearer, email, expires_at, has_expired, roles, subject
 from dataplane.oidc.errors import TokenRefused
@@ -66,7 +66,7 @@ def read_head(token: bytes) -> TokenHead:
     if not encoded or len(encoded) > _HEADER_MAX_BYTES:
         raise TokenRefused("not a compact JWS")
     try:
-        header = orjson.loads(urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4)))
+        header = orjson.loads(base64url.decode(encoded))
     except ValueError:
         raise TokenRefused("its header is not JSON") from None
     if not isinstance(header, dict):
