@@ -197,7 +197,7 @@ SESSIONS = Section(
             "GATEWAY_STATE_URL",
             "memory://local",
             p.STATE_URL,
-            "Where sessions and decisions are kept. In memory they end with the process.",
+            "Where sessions are kept. In memory they end with the process.",
         ),
         Variable(
             "GATEWAY_SINGLE_REPLICA",

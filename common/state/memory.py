@@ -19,7 +19,7 @@ from common.state.ports import Decision, NewSession, Session
 _SWEEP = 3
 
 MAX_DECISIONS = 100_000
-"""Decisions kept at most by default: `GATEWAY_ACCESS_CACHE_MAX`."""
+"""Decisions kept at most by default; some 50 MB of them."""
 
 
 class MemoryState:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from common.state.memory import MAX_DECISIONS, MemoryState
+from common.state.memory import MemoryState
 from common.state.ports import State
 
 
@@ -15,7 +15,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def open_state(url: str, *, now_ms: Callable[[], int] = wall_clock_ms, max_decisions: int = MAX_DECISIONS) -> State:
+def open_state(url: str, *, now_ms: Callable[[], int] = wall_clock_ms) -> State:
     """The state behind `url`; nothing is dialled yet, so this never waits and never fails for an absent server.
 
     `now_ms` is the clock of a state without a server of its own. A scheme that is not known raises `ValueError`, whose
@@ -23,5 +23,5 @@ def open_state(url: str, *, now_ms: Callable[[], int] = wall_clock_ms, max_decis
     """
     scheme = urlsplit(url).scheme
     if scheme == "memory":
-        return MemoryState(now_ms, max_decisions=max_decisions)
+        return MemoryState(now_ms)
     raise ValueError(f"no shared state is known for the scheme {scheme!r}; memory://local is")
