@@ -22,7 +22,7 @@ def new(number: int, *, idle_ms: int = 10_000) -> NewSession:
 
 
 async def test_a_session_takes_at_most_a_kibibyte() -> None:
-    count = 5_000
+    count = 1_250
     time = Time()
     gc.collect()
     tracemalloc.start()
@@ -39,7 +39,7 @@ async def test_a_session_takes_at_most_a_kibibyte() -> None:
 
 
 async def test_a_cached_decision_takes_at_most_500_bytes() -> None:
-    count = 5_000
+    count = 1_250
     time = Time()
     gc.collect()
     tracemalloc.start()
