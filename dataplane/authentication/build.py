@@ -38,7 +38,7 @@ def build_authentication(
     metrics: GatewayMetrics,
     log: Log,
     *,
-    login_limit: Callable[[Exchange], Awaitable[None]] | None = None,
+    login_limit: Callable[[Exchange], Awaitable[None]],
     lands_strict: Callable[[Exchange, str], bool] = lambda _x, _target: False,
     clock: Callable[[], float] = time.monotonic,
     now_s: Callable[[], float] = time.time,

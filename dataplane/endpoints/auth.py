@@ -42,7 +42,7 @@ class AuthEndpoints:
         *,
         public_url: str,
         guard: CrossSiteGuard,
-        login_limit: Callable[[Exchange], Awaitable[None]] | None,
+        login_limit: Callable[[Exchange], Awaitable[None]],
         lands_strict: Callable[[Exchange, str], bool],
         metrics: GatewayMetrics,
         now_s: Callable[[], float],
@@ -63,8 +63,7 @@ class AuthEndpoints:
 
     async def login(self, x: Exchange) -> Reply:
         """`GET /auth/login?redirect=`: to the provider, with the login noted in the browser's cookie."""
-        if self._login_limit is not None:
-            await self._login_limit(x)
+        await self._login_limit(x)
         target = safe_redirect(_parameters(x.head.query).get("redirect", "/"), self._public_url)
         try:
             pending, address = await self._flow.start(target)

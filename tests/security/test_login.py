@@ -250,7 +250,7 @@ async def test_a_refused_login_limit_starts_nothing(case: Case) -> None:
     async def refuse(_: object) -> None:
         raise GatewayError("too_many_requests")
 
-    case.stack.login.__self__._login_limit = refuse  # type: ignore[attr-defined]
+    case.stack.login_limit = refuse
     assert await case.user.refusal(case.stack.login, "/auth/login") == "too_many_requests"
     assert case.user.browser.jar == {}
     assert case.stack.logins("started") == 0

@@ -37,6 +37,10 @@ def client_key() -> tuple[Secret, dict[str, Any]]:
     return Secret(pem.decode()), dict(key.as_dict(private=False))
 
 
+async def no_limit(_: Exchange) -> None:
+    """Lets every login start."""
+
+
 class Stack:
     """Step and endpoints over a state in memory. `later_s` moves the wall clock."""
 
@@ -58,8 +62,15 @@ class Stack:
         self.settings = GatewaySettings(**values)
         self.metrics = GatewayMetrics()
         self.state = MemoryState(lambda: int(self.now_s() * 1000))
+        self.login_limit: Callable[[Exchange], Awaitable[None]] = no_limit
         self.parts = build_authentication(
-            self.settings, self.state, self.metrics, log_into(self.log_lines), clock=self._clock, now_s=self.now_s
+            self.settings,
+            self.state,
+            self.metrics,
+            log_into(self.log_lines),
+            login_limit=lambda x: self.login_limit(x),
+            clock=self._clock,
+            now_s=self.now_s,
         )
         self.cookie = LoginCookie(self.settings.session_secret, secure=True)
 
