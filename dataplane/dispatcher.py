@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from common.routetable.match import AmbiguousPath
-
 from common.telemetry.request_id import request_id
 from common.telemetry.trace import continue_trace
 from dataplane.accept import prefers_html

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from common.routetable.table import RouteTable
-
     from common.routetable.compiled import TrustedProxies
+    from common.routetable.table import RouteTable
 
 
 @dataclass(frozen=True, slots=True)
