@@ -15,13 +15,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from common.telemetry.log import Log
 from dataplane.access.protocol import DECISIONS_PATH
 from dataplane.accessservice.policy import Policy
 from dataplane.accessservice.question import REQUEST_MAX_BYTES, QuestionInvalid, read_question
 
 if TYPE_CHECKING:
     from common.settings.secret import Secret
-    from common.telemetry.log import Log
 
 BODY_TIMEOUT_S = 10.0
 """A question is one small packet; a body that takes longer is held back on purpose."""
@@ -42,7 +42,7 @@ def access_app(policy: Policy | Callable[[], Policy], token: Secret, log: Log | 
     """The service as an ASGI application, deciding by `policy`; a function is asked at each request, so that a policy
     that was reloaded counts at once. Every decision is logged, the token never.
     """
-    decisions = Decisions(policy if callable(policy) else lambda: policy, token, log)
+    decisions = Decisions(policy if callable(policy) else lambda: policy, token, log or Log(lambda _: None))
     app = Starlette(
         routes=[
             Route(DECISIONS_PATH, decisions.answer, methods=["POST"]),
@@ -58,7 +58,7 @@ def access_app(policy: Policy | Callable[[], Policy], token: Secret, log: Log | 
 class Decisions:
     """Answers `POST /v1/decisions`: token, then body, then policy."""
 
-    def __init__(self, policy: Callable[[], Policy], token: Secret, log: Log | None) -> None:
+    def __init__(self, policy: Callable[[], Policy], token: Secret, log: Log) -> None:
         self._policy = policy
         # Digests have one length: comparing them tells nothing of the token, not even how long it is.
         self._token = hashlib.sha256(token.reveal().encode()).digest()
@@ -72,19 +72,17 @@ class Decisions:
         try:
             asked = read_question(body)
         except QuestionInvalid as invalid:
-            if self._log is not None:
-                self._log.warning("question refused", problems=list(invalid.problems))
+            self._log.warning("question refused", problems=list(invalid.problems))
             raise Refused(400, "bad_request", str(invalid)) from None
         ruling = self._policy().rule(asked)
-        if self._log is not None:
-            self._log.info(
-                "decision",
-                subject=asked.subject,
-                workspaceId=asked.workspace_id,
-                route=asked.route_id,
-                allow=ruling.allow,
-                reasonCode=ruling.reason_code,
-            )
+        self._log.info(
+            "decision",
+            subject=asked.subject,
+            workspaceId=asked.workspace_id,
+            route=asked.route_id,
+            allow=ruling.allow,
+            reasonCode=ruling.reason_code,
+        )
         if ruling.allow:
             return _json(200, {"allow": True})
         return _json(200, {"allow": False, "reason": ruling.reason, "reasonCode": ruling.reason_code})
@@ -94,8 +92,7 @@ class Decisions:
         scheme, _, given = credentials[0].partition(" ") if len(credentials) == 1 else ("", "", "")
         digest = hashlib.sha256(given.strip(" ").encode("utf-8", "surrogatepass")).digest()
         if not hmac.compare_digest(digest, self._token) or scheme.lower() != "bearer":
-            if self._log is not None:
-                self._log.warning("caller refused", error="unauthorized", given=bool(credentials))
+            self._log.warning("caller refused", error="unauthorized", given=bool(credentials))
             raise Refused(401, "unauthorized", "The token is missing or wrong.", {"www-authenticate": "Bearer"})
 
 

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -62,7 +62,6 @@ class Answer:
     status: int
     body: bytes
     media_type: str
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Probe:
@@ -93,13 +92,13 @@ class Probe:
         content: bytes | None = None,
         *,
         authorization: str | None = "",
-        media_type: str | None = JSON,
+        media_type: str = JSON,
     ) -> Answer:
         """Any request; `authorization` `""` is the target's token, None sends none. Raises `Unanswered`."""
         headers = {}
         if authorization is not None:
             headers["authorization"] = authorization or f"Bearer {self.target.token.reveal()}"
-        if content is not None and media_type is not None:
+        if content is not None:
             headers["content-type"] = media_type
         started = time.monotonic()
         try:
@@ -126,7 +125,7 @@ class Probe:
         finally:
             await response.aclose()
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return Answer(response.status_code, bytes(body), media_type, response.headers)
+        return Answer(response.status_code, bytes(body), media_type)
 
 
 def new_client(target: Target) -> httpx.AsyncClient:
