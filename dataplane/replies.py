@@ -13,6 +13,11 @@ JSON = b"application/json"
 
 # Nothing on the page is fetched, run or framed; its one style block is allowed by `unsafe-inline` for styles alone.
 PAGE_CSP = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_PAGE_HEADERS = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"content-security-policy", PAGE_CSP),
+    (b"x-content-type-options", b"nosniff"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +37,9 @@ class Answered(Exception):
         self.reply = reply
 
 
-def redirect(location: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
+def redirect(location: str) -> Reply:
     """A 302 that no cache keeps. `location` is ASCII without control characters: its maker's duty."""
-    return Reply(302, ((b"location", location.encode("ascii")), (b"cache-control", b"no-store"), *headers))
+    return Reply(302, ((b"location", location.encode("ascii")), (b"cache-control", b"no-store")))
 
 
 def onward_page(location: str) -> Reply:
@@ -43,13 +48,7 @@ def onward_page(location: str) -> Reply:
     It needs no script. Its own address, which may hold a code, is sent to nobody.
     """
     page = _ONWARD.format(location=html.escape(location))
-    headers = (
-        (b"content-type", b"text/html; charset=utf-8"),
-        (b"cache-control", b"no-store"),
-        (b"content-security-policy", PAGE_CSP),
-        (b"referrer-policy", b"no-referrer"),
-        (b"x-content-type-options", b"nosniff"),
-    )
+    headers = ((b"cache-control", b"no-store"), *_PAGE_HEADERS, (b"referrer-policy", b"no-referrer"))
     return Reply(200, headers, page.encode())
 
 
@@ -69,9 +68,7 @@ def error_reply(error: GatewayError, request_id: str, *, as_page: bool) -> Reply
         headers.append((b"retry-after", str(error.retry_after_s).encode()))
     headers.extend(error.headers)
     if as_page:
-        headers.append((b"content-type", b"text/html; charset=utf-8"))
-        headers.append((b"content-security-policy", PAGE_CSP))
-        headers.append((b"x-content-type-options", b"nosniff"))
+        headers.extend(_PAGE_HEADERS)
         return Reply(error.spec.status, tuple(headers), _page(error, request_id))
     headers.append((b"content-type", JSON))
     return Reply(error.spec.status, tuple(headers), orjson.dumps({"error": error.code, "message": error.message}))
