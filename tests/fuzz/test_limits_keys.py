@@ -75,7 +75,7 @@ def keys_of(route_id: str | None, address: str, subject: str) -> dict[tuple[str,
     """The key of each budget that a request meets, by what the budget is about."""
     store = SwitchedStore(BudgetTable(ManualClock()))
     limiter = a_limiter(store)
-    x = an_exchange("192.0.2.1", None if route_id is None else a_route(route_id), subject)
+    x = an_exchange() if route_id is None else an_exchange(route=a_route(route_id), subject=subject)
     object.__setattr__(x.forwarding, "client", address)
     run_now(RequestLimits(limiter, LIMITS)(x))
     run_now(PrincipalLimit(limiter, LIMITS)(x))
