@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from common.routetable.compiled import Route, Timeouts
+from common.routetable.compiled import Route
 from dataplane.access.client import AccessTransportError
 from dataplane.access.protocol import ANSWER_MAX_BYTES, DECISIONS_PATH
+from tests.support.forwarding import route as any_route
 
 ALLOW = b'{"allow": true}'
 DENY = b'{"allow": false}'
@@ -41,27 +42,15 @@ def route(
     access_check: bool = True,
 ) -> Route:
     """A compiled route of which only what concerns Access matters."""
-    return Route(
+    return any_route(
         id=route_id,
-        host="*",
         path="/w/{workspaceId}/",
-        methods=None,
-        upstreams=(),
         auth_mode="session",
         workspace_param=workspace_param,
         require_uuid=require_uuid,
         access_check=access_check,
         access_cache_ttl_ms=ttl_ms,
         access_stale_grace_ms=grace_ms,
-        forward_authorization=False,
-        cross_site=None,
-        websocket=False,
-        timeouts=Timeouts(),
-        max_body_bytes=0,
-        replay_max_bytes=0,
-        upstream_attempt_s=2.0,
-        upstream_host="upstream",
-        rewrite=None,
     )
 
 

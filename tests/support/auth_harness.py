@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from common.routetable.compiled import AuthMode, Match, Route, Timeouts, Upstream
+from common.routetable.compiled import AuthMode, Match, Route
 from common.state.memory import MemoryState
 from common.telemetry.log import Log
 from dataplane.authentication.sessions import BrowserSessions
@@ -22,6 +22,7 @@ from dataplane.oidc.login import Identity
 from dataplane.oidc.tokens import BearerTokens
 from dataplane.replies import Reply
 from dataplane.snapshot import Snapshot
+from tests.support.forwarding import route as any_route
 from tests.support.jose import ec_key, key_set, signed
 
 ISSUER = "https://id.example.com"
@@ -64,13 +65,7 @@ def log_into(lines: list[bytes]) -> Log:
 
 def route(mode: AuthMode, route_id: str = "app") -> Route:
     """A route of this mode."""
-    return Route(
-        id=route_id, host="*", path="/", methods=None,
-        upstreams=(Upstream("http", "app", 80, "app", "", "http://app:80"),),
-        auth_mode=mode, workspace_param=None, require_uuid=True, access_check=False, access_cache_ttl_ms=0,
-        access_stale_grace_ms=0, forward_authorization=False, cross_site=None, websocket=False, timeouts=Timeouts(),
-        max_body_bytes=0, replay_max_bytes=0, upstream_attempt_s=1.0, upstream_host="upstream", rewrite=None,
-    )  # fmt: skip
+    return any_route(id=route_id, auth_mode=mode)
 
 
 Sent = Mapping[str, str] | list[tuple[str, str]]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from common.identity.principal import Principal
-from common.routetable.compiled import Budget, Match, RateLimits, Route, Timeouts
+from common.routetable.compiled import Budget, Match, RateLimits, Route
 from common.settings.gateway import RateLimitFallback
 from common.state.budgets import BudgetCheck, BudgetResult, BudgetStore, BudgetTable
 from common.state.ports import StateUnavailable
@@ -19,6 +19,7 @@ from dataplane.forwarding.context import ForwardingContext
 from dataplane.http1.heads import RequestHead
 from dataplane.limits import Limiter
 from dataplane.metrics import GatewayMetrics
+from tests.support.forwarding import route as any_route
 
 T = TypeVar("T")
 
@@ -82,29 +83,7 @@ def check_now(table: BudgetTable, *checks: BudgetCheck) -> list[BudgetResult]:
 
 
 def a_route(route_id: str = "app", *, client: Budget | None = None, principal: Budget | None = None) -> Route:
-    return Route(
-        id=route_id,
-        host="*",
-        path="/",
-        methods=None,
-        upstreams=(),
-        auth_mode="any",
-        workspace_param=None,
-        require_uuid=True,
-        access_check=False,
-        access_cache_ttl_ms=0,
-        access_stale_grace_ms=0,
-        forward_authorization=False,
-        cross_site=None,
-        websocket=False,
-        timeouts=Timeouts(),
-        max_body_bytes=0,
-        replay_max_bytes=0,
-        upstream_attempt_s=2.0,
-        upstream_host="upstream",
-        rewrite=None,
-        rate_limits=RateLimits(client=client, principal=principal),
-    )
+    return any_route(id=route_id, rate_limits=RateLimits(client=client, principal=principal))
 
 
 def an_exchange(client: str = "203.0.113.7", route: Route | None = None, subject: str | None = None) -> Exchange:
