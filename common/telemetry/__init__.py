@@ -3,6 +3,6 @@
     event, request -> log -> redact -> line_writer -> descriptor, in batches
     counts -> metrics -> the Prometheus text, when it is scraped
 
-All of it belongs to one event loop and takes no lock. It never raises into what it describes and never waits for a
-reader: what a slow one cannot take is dropped and counted.
+Instruments belong to one event loop and take no lock; a line may come from any thread. Nothing raises into what it
+describes or waits for a reader: what a slow one cannot take is dropped and counted.
 """
