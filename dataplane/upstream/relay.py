@@ -70,7 +70,7 @@ class Relay:
         self._request_done = False
         self.bytes_in = 0
         self.cut_by = ""
-        """`upstream` when the response was cut behind its head, else `""`."""
+        """The side (`upstream`, `downstream`) for whose sake the response was cut behind its head, else `""`."""
         self.done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self.responded = False
         self.response_due_s = 0.0
@@ -191,7 +191,7 @@ class Relay:
     def on_failure(self, failure: Failure) -> None:
         self._finish()
         if self.responded:
-            self._cut(failure.reason)
+            self._cut(failure.reason, "upstream")
         else:
             self._resolve(failure)
 
@@ -212,7 +212,7 @@ class Relay:
         self._finish()
         self._connection.abort()
         if self.responded:
-            self._cut(error.detail)
+            self._cut(error.detail, "downstream")
         else:
             self._resolve(error)
 
@@ -225,13 +225,17 @@ class Relay:
         self._resolve(self._deadline_kind)
 
     def _body_timeout(self) -> None:
+        unread = self._downstream_paused
         self._finish()
         self._connection.abort()
-        self._cut("the response body made no progress in its budget")
+        if unread:
+            self._cut("the caller did not read the response body within its budget", "downstream")
+        else:
+            self._cut("the response body made no progress in its budget", "upstream")
 
-    def _cut(self, reason: str) -> None:
+    def _cut(self, reason: str, side: str) -> None:
         x = self._x
-        self.cut_by = "upstream"
+        self.cut_by = side
         x.outcome = "aborted"
         x.error_detail = reason
         x.connection.cut_response()

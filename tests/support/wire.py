@@ -56,26 +56,27 @@ def responses(raw: bytes, methods: tuple[str, ...] = ()) -> list[Answer]:
     `methods` are those of the requests, in order, where one was `HEAD`.
     """
     found: list[Answer] = []
-    while raw:
-        head, blank, rest = raw.partition(b"\r\n\r\n")
-        assert blank, raw[:200]
-        status, headers = parse_head(head + blank)
+    at = 0
+    while at < len(raw):
+        end = raw.find(b"\r\n\r\n", at) + 4
+        assert end > 3, raw[at : at + 200]
+        head = raw[at:end]
+        status, headers = parse_head(head)
+        at = end
         if status < 200:
-            raw = rest
             continue
         names = dict(headers)
-        bodiless = status in (204, 304) or (len(methods) > len(found) and methods[len(found)] == "HEAD")
-        if bodiless:
-            body = b""
+        if status in (204, 304) or (len(methods) > len(found) and methods[len(found)] == "HEAD"):
+            size = 0
         elif "content-length" in names:
             assert "transfer-encoding" not in names
             size = int(names["content-length"])
-            body, rest = rest[:size], rest[size:]
-            assert len(body) == size, "a response that is cut short"
         else:
-            body, rest = rest, b""
-        found.append(Answer(status, headers, body, head + blank))
-        raw = rest
+            size = len(raw) - at
+        body = raw[at : at + size]
+        assert len(body) == size, "a response that is cut short"
+        found.append(Answer(status, headers, body, head))
+        at += size
     return found
 
 
