@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from tests.bench.contenders import Contender, Field
-from tests.bench.machine import BenchError, cpu_s, find, pinned
+from tests.bench.machine import BenchError, busy_s, cpu_s, find, pinned
 from tests.bench.stage import ONE_MB, REQUEST_HEADERS, ROOT, SMALL, TEN_KB, Started
 
 CONNECTIONS = 32
@@ -38,7 +38,9 @@ SCENARIOS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run measured. `core` is the share of one core that the contender had while it lasted."""
+    """What one run measured. `core` is the share of one core that the contender had while it lasted, `others` the share
+    of the whole machine that went to programs which are none of the benchmark's.
+    """
 
     requests: int
     rps: float
@@ -46,6 +48,7 @@ class Sample:
     p50_us: int
     p99_us: int
     core: float
+    others: float
 
 
 def run(on: Field, contender: Contender, it: Started, scenario: Scenario, seconds: int) -> Sample:
@@ -54,9 +57,11 @@ def run(on: Field, contender: Contender, it: Started, scenario: Scenario, second
     upstream = on.stage.upstream
     asked_before = upstream.requests()
     _empty(it)
+    others_before = busy_s() - on.stage.spent_s()
     cpu_before, started = cpu_s(it.pid), time.monotonic()
     told = _wrk(on, contender, it, scenario, seconds)
     cpu, wall = cpu_s(it.pid) - cpu_before, time.monotonic() - started
+    others = busy_s() - on.stage.spent_s() - others_before
     try:
         judge(told, upstream.requests() - asked_before, expected_bytes, scenario.connections)
         _judge_log(it, told["requests"])
@@ -70,6 +75,7 @@ def run(on: Field, contender: Contender, it: Started, scenario: Scenario, second
         p50_us=told["p50_us"],
         p99_us=told["p99_us"],
         core=cpu / wall,
+        others=max(others, 0.0) / wall / (os.cpu_count() or 1),
     )
 
 

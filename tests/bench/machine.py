@@ -41,6 +41,12 @@ def cpu_s(group: int) -> float:
     return sum(sum(map(int, fields[11:15])) for fields in _stats(group)) * _TICK_S
 
 
+def busy_s() -> float:
+    """CPU seconds, of all cores, in which anything ran since the machine started; the hypervisor's share included."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, (_PROC / "stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) * _TICK_S
+
+
 def memory_bytes(group: int, field: str = "VmRSS") -> int:
     """Resident memory of a process group; `field` `VmHWM` gives each process's peak."""
     total = 0

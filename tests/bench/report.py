@@ -23,6 +23,7 @@ def small_table(contenders: Sequence[Contender], rounds: Rounds) -> str:
         "CPU µs",
         "/nginx",
         "core",
+        "others",
         "p50 ms",
         "p99 ms",
     )
@@ -40,6 +41,7 @@ def small_table(contenders: Sequence[Contender], rounds: Rounds) -> str:
                 f"{cpu:.1f}",
                 f"{cpu / middle(nginx, _cpu):.1f}" if nginx else "",
                 f"{middle(samples, lambda s: s.core):.0%}",
+                f"{middle(samples, lambda s: s.others):.0%}",
                 f"{middle(samples, lambda s: s.p50_us) / 1000:.2f}",
                 f"{middle(samples, lambda s: s.p99_us) / 1000:.2f}",
             )

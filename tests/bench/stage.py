@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import httpx
 
 from dataplane.dev.accounts import WORKSPACE_ID
-from tests.bench.machine import BenchError, cores, find, pinned
+from tests.bench.machine import BenchError, cores, cpu_s, find, pinned
 from tests.support.ports import free_port
 from tests.support.processes import Child, ChildFailed, Children
 
@@ -116,6 +116,8 @@ class Stage:
     children: Children
     folder: Path
     upstream: Nginx = field(init=False)
+    groups: list[int] = field(default_factory=list)
+    """The process groups of everything that was started."""
 
     def __post_init__(self) -> None:
         pair = cores()
@@ -139,11 +141,16 @@ class Stage:
             command = ["sh", "-c", 'out=$0; exec "$@" >>"$out"', str(output), *command]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("GATEWAY_", "ACCESS_"))}
         child = self.children.start(command, name=name, env={**inherited, **(env or {})}, cwd=ROOT)
+        self.groups.append(child.pid)
         try:
             child.wait_for_port(port, within_s=30)
         except ChildFailed as failed:
             raise BenchError(str(failed)) from failed
         return child
+
+    def spent_s(self) -> float:
+        """CPU seconds that the benchmark itself has used: this process, the load, and everything on the stage."""
+        return sum(os.times()[:4]) + sum(map(cpu_s, self.groups))
 
     def nginx(self, name: str, core: int | None, server: str, http: str = "") -> Nginx:
         folder = self.folder / name

@@ -8,6 +8,9 @@ from statistics import median
 
 from tests.bench.load import Sample
 
+DISTURBED = 0.05
+"""Share of the machine that other programs may have before a verdict is doubtful."""
+
 Rounds = Mapping[tuple[str, str], Sequence[Sample]]
 """The samples of each contender and scenario, one a round."""
 
@@ -40,12 +43,16 @@ class Found:
     least: float
     most: float
     by_cpu: float | None
+    others: float
 
     @property
     def verdict(self) -> str:
         """`reached`, `met` or `missed`; `unclear` where requests a second and CPU time do not agree on whether it is
-        met, as on a machine that others use.
+        met; all of them with a question mark where other programs used the machine.
         """
+        return self._agreed() + ("?" if self.others > DISTURBED else "")
+
+    def _agreed(self) -> str:
         marks = [self._mark(self.value), *([] if self.by_cpu is None else [self._mark(self.by_cpu)])]
         if "missed" in marks:
             return "missed" if len(set(marks)) == 1 else "unclear"
@@ -90,7 +97,8 @@ def judged(rounds: Rounds) -> list[Found]:
         else:
             values = [our.rps / their.rps for our, their in pairs]
             by_cpu = median(their.cpu_us / our.cpu_us for our, their in pairs if our.cpu_us)
-        found.append(Found(target, median(values), min(values), max(values), by_cpu))
+        others = median(sample.others for sample in (*ours, *theirs))
+        found.append(Found(target, median(values), min(values), max(values), by_cpu, others))
     return found
 
 

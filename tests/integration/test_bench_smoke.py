@@ -109,14 +109,15 @@ def test_a_run_without_an_answer_ends_the_benchmark() -> None:
         (0.1, 0.1, "missed"),
     ],
 )
-def test_a_target_counts_as_met_only_where_speed_and_cpu_time_agree(
+def test_a_target_counts_as_met_only_where_speed_and_cpu_time_agree_on_an_idle_machine(
     by_speed: float, by_cpu: float, verdict: str
 ) -> None:
     target = Target("x / y", "x", "y", "small", must=0.2, reach=0.4)
-    assert Found(target, by_speed, by_speed, by_speed, by_cpu).verdict == verdict
+    assert Found(target, by_speed, by_speed, by_speed, by_cpu, 0.0).verdict == verdict
+    assert Found(target, by_speed, by_speed, by_speed, by_cpu, 0.2).verdict == f"{verdict}?"
 
 
 @pytest.mark.parametrize(("added_us", "verdict"), [(20, "reached"), (30, "reached"), (90, "met"), (101, "missed")])
 def test_an_added_delay_is_better_the_smaller_it_is(added_us: float, verdict: str) -> None:
     target = Target("added", "x", "y", "one", must=100, reach=30, added_us=True)
-    assert Found(target, added_us, added_us, added_us, None).verdict == verdict
+    assert Found(target, added_us, added_us, added_us, None, 0.0).verdict == verdict
