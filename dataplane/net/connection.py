@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import select
+import socket
+import struct
 from typing import TYPE_CHECKING, Protocol, cast
 
 from dataplane.exchange import Exchange, PauseListener
@@ -34,6 +36,7 @@ LINGER_MAX_S = 10.0
 OVERLOADED_S = 1.0
 # How soon a caller that leaves is noticed while the upstream's slowness keeps its socket from being read.
 LOOK_FOR_CALLER_S = 0.5
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # `struct linger`: on, for no time
 
 
 class Handler(Protocol):
@@ -220,7 +223,7 @@ class DownstreamConnection(asyncio.Protocol):
                     break
         except asyncio.CancelledError:
             if not self._closing and not self._transport.is_closing():
-                self._transport.abort()
+                self.abort()
             raise
         finally:
             self._finish()
@@ -298,7 +301,7 @@ class DownstreamConnection(asyncio.Protocol):
         """
         self._reading = False
         self._transport.pause_reading()
-        self._timer.set(self._listener.limits.keepalive_timeout_s, self._transport.abort)
+        self._timer.set(self._listener.limits.keepalive_timeout_s, self.abort)
         self._writable = asyncio.get_running_loop().create_future()
         await self._writable
         self._writable = None
@@ -371,7 +374,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._closing = True
         self._wake()
         if not self._transport.is_closing():
-            self._timer.set(max(LINGER_MAX_S, self._listener.limits.keepalive_timeout_s), self._transport.abort)
+            self._timer.set(max(LINGER_MAX_S, self._listener.limits.keepalive_timeout_s), self.abort)
             self._transport.close()
 
     @property
@@ -380,7 +383,13 @@ class DownstreamConnection(asyncio.Protocol):
         return self._exchange is None and not self._buffer.started
 
     def abort(self) -> None:
-        """Cut the connection and what runs on it."""
+        """Cut the connection and what runs on it, so that the caller sees a cut.
+
+        A body that ends with its connection (HTTP/1.0) shows it only by a reset; an abort alone sends a clean end.
+        """
+        if not self._transport.is_closing() or self._transport.get_write_buffer_size():
+            sock = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self._transport.abort()
 
     def _adjust_reading(self) -> None:
@@ -488,7 +497,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._closing = True
         x = self._exchange
         if x is not None and x.head.http_1_0 and not self._response_chunked:
-            self._transport.abort()  # a body that ends with the connection shows its cut only by a reset
+            self.abort()
         else:
             self._transport.close()
             self._timer.set(LINGER_MAX_S, self._transport.abort)
