@@ -106,15 +106,9 @@ class Function:
         return self._parse(text)
 
 
-class SecretText:
+def _secret(form: str, check: Callable[[str], str]) -> Function:
     """A secret; `check` returns the text to keep, or raises `ValueError` with words that do not repeat it."""
-
-    def __init__(self, form: str, check: Callable[[str], str]) -> None:
-        self.form = form
-        self._check = check
-
-    def __call__(self, text: str) -> Secret:
-        return Secret(self._check(text))
+    return Function(form, lambda text: Secret(check(text)))
 
 
 def listed(text: str) -> list[str]:
@@ -252,7 +246,7 @@ CLAIMS = Function("`name=value`, comma-separated", _claims)
 DOTTED = Function("name, or dotted path", _dotted)
 PRINTABLE = Function("text", _printable)
 STATE_URL = Function("`memory://local`", _state_url)
-SECRET_TEXT = SecretText("secret text", _one_line)
-SECRET_TOKEN = SecretText("secret token", _token)
-IDENTITY_KEY = SecretText("PKCS#8 PEM, EC P-256", keys.identity_key)
-CLIENT_KEY = SecretText("PEM, RSA or EC", keys.client_key)
+SECRET_TEXT = _secret("secret text", _one_line)
+SECRET_TOKEN = _secret("secret token", _token)
+IDENTITY_KEY = _secret("PKCS#8 PEM, EC P-256", keys.identity_key)
+CLIENT_KEY = _secret("PEM, RSA or EC", keys.client_key)
