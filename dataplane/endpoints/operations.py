@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from common.settings.secret import Secret
 from common.telemetry.metrics import TEXT_CONTENT_TYPE
 from common.telemetry.redact import safe_text
 from dataplane.errors import GatewayError
 from dataplane.replies import Reply, json_reply
+
+if TYPE_CHECKING:
+    from common.settings.secret import Secret
+    from common.state.ports import State
 
 RETRY_AFTER_S = b"5"
 """Longer than a table takes to load, shorter than a probe's period usually is."""
@@ -48,22 +51,12 @@ class ConfigStatus(Protocol):
         ...
 
 
-class StateStatus(Protocol):
-    """What readiness says of the shared state; a `State` is one."""
-
-    @property
-    def up(self) -> bool: ...
-
-    @property
-    def backend(self) -> str: ...
-
-
 def healthz() -> Reply:
     """200 while the process runs its loop, whatever else is away: a restart would not bring that back."""
     return json_reply(200, {"status": "ok"})
 
 
-def readyz(config: ConfigStatus, state: StateStatus, *, draining: bool) -> Reply:
+def readyz(config: ConfigStatus, state: State, *, draining: bool) -> Reply:
     """200 when a table is loaded and the state answers, and the process is not draining; else 503 with the same body.
 
     A reload that failed does not make it unready: the last valid table serves on, and `lastError` says why.
