@@ -22,8 +22,8 @@ format: ## Write the code as the formatter and the safe lint fixes want it
 test: ## Everything, as in CI
 	@deploy/run test
 
-bench: ## Compare with other proxies on this machine
-	@deploy/run bench
+bench: ## Compare with other proxies on this machine (ARGS='--rounds 9', ARGS=micro)
+	@deploy/run bench $(ARGS)
 
 # Pins already in a lock are kept: `make lock UPGRADE=--upgrade` moves them all. The tests' pins follow the runtime's.
 UV ?= uv

@@ -9,8 +9,20 @@ from pathlib import Path
 from tests.bench import report
 from tests.bench.contenders import Contender, Field, ready
 from tests.bench.load import SCENARIOS, Sample, Scenario, run
-from tests.bench.machine import described, find, load_average, memory_bytes, raise_descriptor_limit, say, version_of
+from tests.bench.machine import (
+    BenchError,
+    described,
+    find,
+    load_average,
+    memory_bytes,
+    raise_descriptor_limit,
+    say,
+    version_of,
+)
 from tests.bench.stage import Started, stage
+
+MOSTLY_CACHED = 0.95
+"""Of the decisions: one in five seconds is asked for anew, the rest is kept."""
 
 EXPLANATION = """\
 All figures are medians of the rounds. CPU is the contender's user and system time, a request. `core` is how much of its
@@ -34,6 +46,9 @@ def compare(contenders: Sequence[Contender], *, rounds: int, seconds: int, short
             for contender in contenders:
                 run(on, contender, started[contender.name], SCENARIOS[0], 1)
         measured = _measure(on, contenders, started, rounds=rounds, seconds=seconds, short=short)
+        for name, it in started.items():
+            if it.log is not None and it.headers and (share := on.deployment.cached_share(it)) < MOSTLY_CACHED:
+                raise BenchError(f"{name}: only {share:.0%} of the decisions were cached ones")
         peaks = {name: memory_bytes(it.pid, "VmHWM") for name, it in started.items()}
     machine |= {"load_average_after": load_average(), "rounds": f"{rounds} of {seconds} s"}
     if json_file is not None:

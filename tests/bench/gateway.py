@@ -39,6 +39,7 @@ class Deployment:
     ports: dict[str, int] = field(default_factory=lambda: {kind: free_port() for kind in _MODES})
     signing_key: str = field(default_factory=new_private_key_pem, repr=False)
     _client_secret: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    _metrics_token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
     _access_token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
     def __post_init__(self) -> None:
@@ -72,6 +73,13 @@ class Deployment:
             headers = (f"authorization: Bearer {self._bearer_token()}",)
         return Started(child, origin, headers, log)
 
+    def cached_share(self, it: Started) -> float:
+        """Which part of the decisions that a gateway needed so far came from its cache."""
+        shown = {"authorization": f"Bearer {self._metrics_token}"}
+        text = httpx.get(f"{it.origin}/metrics", headers=shown, trust_env=False).raise_for_status().text
+        counts = dict(re.findall(r'^gateway_access_cache_total\{result="(\w+)"\} (\S+)$', text, re.MULTILINE))
+        return float(counts["hit"]) / sum(map(float, counts.values()))
+
     def _table(self, kind: str) -> dict[str, Any]:
         route: dict[str, Any] = {"id": "app", "upstream": self.stage.upstream.origin, "auth": {"mode": _MODES[kind]}}
         if kind == "bare":
@@ -93,6 +101,7 @@ class Deployment:
             "GATEWAY_OIDC_AUDIENCE": AUDIENCE,
             "GATEWAY_SESSION_SECRET": secrets.token_hex(32),
             "GATEWAY_IDENTITY_SIGNING_KEY": self.signing_key,
+            "GATEWAY_METRICS_TOKEN": self._metrics_token,
             "GATEWAY_ACCESS_URL": self.access,
             "GATEWAY_ACCESS_TOKEN": self._access_token,
         }
