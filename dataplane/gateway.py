@@ -201,8 +201,9 @@ class Gateway:
 
 def lands_strict(x: Exchange, target: str, guard: CrossSiteGuard) -> bool:
     """Whether the route of `target`, a path of the gateway's own origin, refuses navigations from other sites."""
+    path = target.partition("#")[0].partition("?")[0]
     try:
-        match = x.snapshot.table.match(x.forwarding.hostname, target.partition("?")[0], "GET")
+        match = x.snapshot.table.match(x.forwarding.hostname, path, "GET")
     except AmbiguousPath:
         return False
     return match is not None and guard.is_strict(match.route)

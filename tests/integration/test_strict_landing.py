@@ -33,7 +33,7 @@ async def complete_login(gw: Running, target: str) -> Answer:
 @pytest.mark.parametrize("strict_deployment", [False, True])
 @pytest.mark.parametrize(
     ("target", "strict_route"),
-    [("/strict/a?x=1%26y=2", True), ("/open", None), ("/navigation", False), ("/strict", True)],
+    [("/strict/a?x=1%26y=2", True), ("/open", None), ("/navigation", False), ("/strict", True), ("/strict%23tab", True)],
 )
 async def test_only_a_strict_route_is_reached_through_a_page(
     tmp_path: Path, target: str, strict_route: bool | None, strict_deployment: bool
@@ -52,7 +52,7 @@ async def test_only_a_strict_route_is_reached_through_a_page(
     async with running(tmp_path, document, **settings) as gw:
         answer = await complete_login(gw, target)
         strict = strict_deployment if strict_route is None else strict_route
-        plain = target.replace("%26", "&")
+        plain = target.replace("%26", "&").replace("%23", "#")
         if strict:
             assert answer.status == 200
             assert f'content="0;url={plain.replace("&", "&amp;")}"'.encode() in answer.body
