@@ -420,7 +420,12 @@ class DownstreamConnection(asyncio.Protocol):
 
     def send_reply(self, reply: Reply, extra: list[tuple[bytes, bytes]]) -> int:
         """Write a whole answer of the gateway's own; how many body bytes went out."""
-        method = "-" if self._exchange is None else self._exchange.head.method
+        method = "-"
+        if self._exchange is not None:
+            method = self._exchange.head.method
+            if self._exchange.head.upgrade == "websocket":
+                # A caller that did not wait for the answer sends frames next, and they are no requests.
+                self._keep_alive = False
         headers = [*reply.headers, *extra, (b"date", http_date())]
         declared = b"%d" % len(reply.body)
         self._write_head(method, reply.status, b"", headers, body_length=len(reply.body), declared=declared)

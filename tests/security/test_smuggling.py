@@ -7,11 +7,14 @@ say, and that the next ordinary request works.
 from __future__ import annotations
 
 import asyncio
+import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httptools
 import pytest
 
 from dataplane.errors import ERRORS
@@ -22,7 +25,7 @@ from tests.support.wire import Recorded, everything, responses, still_open, tota
 
 SMUGGLED = b"GET /hidden HTTP/1.1\r\nhost: app.test\r\n\r\n"
 
-# What the strict reader takes and a later step refuses: the connection lives on.
+# What the strict reader takes and a later step refuses: the connection lives on, unless an upgrade was refused.
 REFUSED_LATER = {
     "request line: escapes": "bad_request",
     "connection: an upgrade": "websocket_not_allowed",
@@ -35,6 +38,10 @@ ENDS_AFTER_ITS_ANSWER = {
     "connection: close, and more behind it",
     "connection: HTTP/1.0, and more behind it",
     "connection: HTTP/1.0 kept alive",
+    "connection: an upgrade",
+    "connection: the form of Firefox",
+    "connection: two lines",
+    "connection: two protocols",
 }
 
 
@@ -135,6 +142,37 @@ def _nothing_odd_reached_the_upstream(here: World, case: Case) -> None:
         assert head.count(b"\r\n") == head.count(b"\n") == head.count(b"\r")
         assert HIDDEN.encode() not in head, case.name
         assert request.line.endswith(" HTTP/1.1")
+
+
+FRAME = b"\x81\x85\x00\x00\x00\x00" + SMUGGLED
+
+
+@pytest.mark.parametrize(("path", "version"), [("/", "13"), ("/socket", "13"), ("/socket", "8"), ("/session", "13")])
+async def test_what_follows_a_refused_upgrade_is_never_read_as_a_request(
+    tmp_path: Path, path: str, version: str
+) -> None:
+    """A caller that does not wait for the answer sends frames, and their payload is somebody else's choice."""
+    async with upstream(Recorded().script) as hidden, upstream(Recorded().script) as app:
+        document = table(
+            route(app.url),
+            route(app.url, "/socket", websocket=True),
+            route(app.url, "/session", auth={"mode": "session"}, websocket=True),
+            route(hidden.url, HIDDEN),
+        )
+        async with running(tmp_path, document) as gw:
+            handshake = (
+                f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+                f"sec-websocket-version: {version}\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+            )
+            for behind in (FRAME, SMUGGLED):
+                (answer,) = responses(await everything(gw, handshake.encode() + behind))
+                assert answer.status in (400, 401, 426, 501)
+                assert answer.value("connection") == "close"
+            caller = await gw.connect()
+            await caller.ask(handshake.encode())
+            await caller.send(SMUGGLED)
+            assert await caller.rest() == b""
+            assert hidden.connections == app.connections == 0
 
 
 REFUSED_UNREAD = {
@@ -335,3 +373,86 @@ async def test_any_cut_of_the_worst_requests_over_a_socket_has_the_same_outcome(
                     group.create_task(in_two(case, cut))
         assert here.hidden.connections == 0
         assert here.app.whole == []
+
+
+PARTS = (
+    b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b":", b";", b",", b"0", b"1", b"5", b"a", b'"', b"/", b"?", b"#", b"%",
+    b"+", b"-", b"\x80", b"\x0b", b" chunked", b"\r\n\r\n", b"0\r\n\r\n", b"Content-Length: 5\r\n", b"Host: b\r\n",
+    b"HTTP/1.0", b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", SMUGGLED,
+)  # fmt: skip
+LAST = b"GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+
+def mutated(rnd: random.Random, raw: bytes) -> bytes:
+    """`raw` with up to three things put in, taken out, changed or repeated."""
+    made = bytearray(raw)
+    for _ in range(rnd.randint(1, 3)):
+        at, other = sorted(rnd.randrange(len(made) + 1) for _ in range(2))
+        match rnd.randrange(4):
+            case 0:
+                made[at:at] = rnd.choice(PARTS)
+            case 1:
+                del made[at : at + rnd.randint(1, 4)]
+            case 2:
+                made[at : at + 1] = bytes([rnd.randrange(256)])
+            case _:
+                made[at:at] = made[at : min(other, at + 60)]
+    return bytes(made)
+
+
+class Llhttp:
+    """What Node.js reads: the targets of whole requests, and why it stops."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.targets: list[str] = []
+        self.stopped = ""
+        self._url = b""
+        try:
+            httptools.HttpRequestParser(self).feed_data(raw)
+        except httptools.HttpParserUpgrade:
+            self.stopped = "an upgrade"
+        except httptools.HttpParserError as error:
+            self.stopped = str(error)
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_message_complete(self) -> None:
+        target = self._url.decode("latin-1")
+        absolute = re.fullmatch(r"(?i)https?://[^/?]*([/?].*)?", target)
+        rest = target if absolute is None else absolute[1] or "/"
+        self.targets.append(f"/{rest}" if rest.startswith("?") else rest)
+
+
+# It knows a list of methods, takes no space around a chunk's extension (RFC 9112 §7.1.1 has it read over), and leaves
+# what stands behind an upgrade of any kind to its user.
+STRICTER = re.compile("method|chunk (size|extensions)|an upgrade")
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_reaches_the_upstream_of_a_mutated_request_another_strict_reader_reads_too(
+    tmp_path: Path, seed: int
+) -> None:
+    """Nothing that is made from the corpus by chance gets through that Node's parser would not read the same way."""
+    rnd = random.Random(seed)
+    # It reads trailers like headers, and so refuses the ones that the gateway drops.
+    pool = [case.raw for case in CASES if len(case.raw) < 1_000 and not case.name.startswith("trailers")]
+    app = Recorded()
+    async with upstream(app.script) as public:
+        document = table(route(public.url, timeouts={"uploadMs": 100}))
+        async with running(tmp_path, document, rate_limit_route_max=0, head_timeout_s=0.1) as gw:
+            for _ in range(400):
+                app.clear()
+                raw = mutated(rnd, rnd.choice(pool)) + LAST
+                answers = responses(await everything(gw, raw))
+                assert all(answer.status in {200, 400, 408, 413, 414, 417, 431, 501, 505} for answer in answers), raw
+                got = [request.line.split(" ")[1] for request in app.whole]
+                other = Llhttp(raw)
+                read = iter(other.targets)  # the gateway may have refused some of them by their paths
+                same = all(target in read for target in got)
+                assert same or STRICTER.search(other.stopped), (raw, got, other.targets, other.stopped)
+            assert not any(line["level"] == "error" for line in gw.lines)
+            assert (await gw.get("/ordinary")).status == 200
