@@ -78,6 +78,10 @@ class ResponseHead:
     body_length: int
     keep_alive: bool
 
+    def values(self, name: bytes) -> list[bytes]:
+        """All values of a header, in order."""
+        return [value for key, value in self.headers if key == name]
+
     def value(self, name: bytes) -> bytes | None:
         """The first value of a header."""
         for key, value in self.headers:
