@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dataplane.metrics import GatewayMetrics
     from dataplane.record import Recorder
     from dataplane.snapshot import Snapshot
+    from dataplane.websocket.opened import OpenWebSocket
 
 Step = Callable[[Exchange], Awaitable[None]]
 
@@ -52,6 +53,7 @@ class Dispatcher:
         cross_site: Step,
         workspace: Step,
         forward: Step,
+        open_websocket: Callable[[Exchange], Awaitable[OpenWebSocket | None]],
         metrics: GatewayMetrics,
         recorder: Recorder,
         log: Log,
@@ -65,6 +67,7 @@ class Dispatcher:
         self._cross_site = cross_site
         self._workspace = workspace
         self._forward = forward
+        self._open_websocket = open_websocket
         self._metrics = metrics
         self._recorder = recorder
         self._log = log
@@ -73,10 +76,11 @@ class Dispatcher:
         self._scheme = settings.public_url.partition("://")[0]
 
     async def handle(self, x: Exchange) -> None:
-        """Answer one request and record it. Raises nothing but `CancelledError`."""
+        """Answer one request and record it, then serve what it opened. Raises nothing but `CancelledError`."""
         self._identify(x)
+        opened = None
         try:
-            await self._walk(x)
+            opened = await self._walk(x)
         except GatewayError as error:
             self._answer_error(x, error)
         except Answered as answered:
@@ -90,11 +94,15 @@ class Dispatcher:
         finally:
             self._leave_admission(x)
             self._recorder.record(x)
+        if opened is not None:
+            await opened.run()
 
-    async def _walk(self, x: Exchange) -> None:
+    async def _walk(self, x: Exchange) -> OpenWebSocket | None:
+        """The twelve steps. What remains to be served when the caller was answered with 101, else None."""
         reply = self._endpoints.operations(x)
         if reply is not None:
-            return self._answer(x, reply)
+            self._answer(x, reply)
+            return None
 
         # 1. Configuration
         snapshot = self._configuration.current
@@ -112,7 +120,8 @@ class Dispatcher:
         if table.owns_host(context.hostname):
             reply = await self._endpoints.authentication(x)
             if reply is not None:
-                return self._answer(x, reply)
+                self._answer(x, reply)
+                return None
             if table.is_reserved(x.head.path):
                 raise GatewayError("not_found", "a reserved path")
 
@@ -149,7 +158,7 @@ class Dispatcher:
 
         # 12. Dispatch
         if x.head.upgrade == "websocket":
-            self._refuse_upgrade(x)
+            return await self._open_websocket(x)
         await self._forward(x)
         return None
 
@@ -169,15 +178,6 @@ class Dispatcher:
 
     def _scheme_of(self, x: Exchange) -> str:
         return "https" if x.secure else self._scheme
-
-    @staticmethod
-    def _refuse_upgrade(x: Exchange) -> None:
-        assert x.match is not None  # noqa: S101 (step 7)
-        if not x.match.route.websocket:
-            raise GatewayError("websocket_not_allowed")
-        if x.head.values(b"sec-websocket-version") != [b"13"]:
-            raise GatewayError("upgrade_required", headers=((b"sec-websocket-version", b"13"),))
-        raise GatewayError("not_implemented", "this version relays no WebSockets")
 
     def _answer(self, x: Exchange, reply: Reply) -> None:
         x.status = reply.status

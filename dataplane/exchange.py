@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
+
     from common.identity.principal import Principal
     from common.routetable.compiled import Match
     from common.state.ports import Session
@@ -86,6 +88,15 @@ class Downstream(Protocol):
     def cut_response(self) -> None:
         """End a response whose body broke, so that the caller sees that it is not whole."""
         ...
+
+    def switch(self, head: bytes, successor: asyncio.BaseProtocol) -> tuple[asyncio.Transport, bytes]:
+        """Answer with a whole 101 and hand the socket over, paused; the transport, and what came behind the request.
+
+        `successor` passes `connection_lost` on to this connection.
+        """
+        ...
+
+    def connection_lost(self, exc: Exception | None) -> None: ...
 
 
 class Exchange:

@@ -34,6 +34,10 @@ from dataplane.upstream.breaker import UpstreamBreaker
 from dataplane.upstream.client import PooledClient
 from dataplane.upstream.exchange import Forwarder
 from dataplane.upstream.pool import UpstreamPool
+from dataplane.websocket.connections import Connections
+from dataplane.websocket.opened import Surroundings
+from dataplane.websocket.revalidation import Revalidation
+from dataplane.websocket.step import Guards, WebSocketStep
 from dataplane.workspace import WorkspaceStep
 
 if TYPE_CHECKING:
@@ -65,6 +69,7 @@ class Gateway:
         self._pool = UpstreamPool(self.wheel, max_idle=settings.upstream_pool_max, idle_s=settings.upstream_pool_idle_s)
         self._access = self._build_access(clock)
         self._signer = self._build_signer()
+        self.websockets = Connections(settings.ws_max_connections, settings.ws_max_per_principal)
         self._dispatcher = self._build_dispatcher(clock)
         self._listener = HttpListener(
             self._dispatcher,
@@ -79,6 +84,7 @@ class Gateway:
             self.tasks,
         )
         self.metrics.connections.read_from(lambda: self._listener.open_connections)
+        self.metrics.websockets.read_from(lambda: len(self.websockets.open))
         self.metrics.state_up.read_from(lambda: int(self.state.up))
 
     @property
@@ -100,7 +106,7 @@ class Gateway:
     async def stop(self) -> None:
         """Drain within `GATEWAY_SHUTDOWN_TIMEOUT_MS`, then release everything."""
         self.log.info("draining", timeoutMs=round(self.settings.shutdown_timeout_s * 1000))
-        await self._listener.drain(self.settings.shutdown_timeout_s)
+        await self._listener.drain(self.settings.shutdown_timeout_s, self.websockets.close_all)
         await self.configuration.stop()
         if self._access is not None:
             await self._access.close()
@@ -160,9 +166,10 @@ class Gateway:
         slots = Admission(settings.max_concurrent_requests, "exchanges with upstreams")
         metrics.active_requests.read_from(lambda: admission.active)
         metrics.active_exchanges.read_from(lambda: slots.active)
+        breaker = UpstreamBreaker(settings.upstream_breaker_failures, settings.upstream_breaker_cooldown_s)
         forward = Forwarder(
             pool=self._pool,
-            breaker=UpstreamBreaker(settings.upstream_breaker_failures, settings.upstream_breaker_cooldown_s),
+            breaker=breaker,
             wheel=self.wheel,
             slots=slots,
             signer=self._signer,
@@ -184,9 +191,34 @@ class Gateway:
             cross_site=cross_site,
             workspace=WorkspaceStep(self._access, metrics),
             forward=forward,
+            open_websocket=self._build_websockets(breaker, slots),
             metrics=metrics,
             recorder=Recorder(log.requests(), metrics, clock),
             log=log,
+        )
+
+    def _build_websockets(self, breaker: UpstreamBreaker, slots: Admission) -> WebSocketStep:
+        settings = self.settings
+        return WebSocketStep(
+            pool=self._pool,
+            breaker=breaker,
+            slots=slots,
+            signer=self._signer,
+            connections=self.websockets,
+            guards=Guards(
+                handshake_s=settings.ws_handshake_timeout_s,
+                max_message_bytes=settings.ws_max_message_bytes,
+                idle_s=settings.ws_idle_timeout_s,
+            ),
+            around=Surroundings(
+                wheel=self.wheel,
+                tasks=self.tasks,
+                revalidation=Revalidation(self.configuration, self.state, self._access),
+                revalidate_s=settings.ws_revalidate_interval_s,
+                metrics=self.metrics,
+                log=self.log,
+            ),
+            on_response=lambda x: self._dispatcher.response_began(x),
         )
 
     def _readyz(self, _: Exchange) -> Reply:

@@ -34,6 +34,7 @@ UPSTREAM_FAILURE_KINDS = ("connect", "tls", "timeout", "attempt", "reset", "malf
 ABORTED_SIDES = ("downstream", "upstream")
 RATE_LIMIT_SCOPES = ("deployment", "client", "route", "principal", "login")
 RATE_LIMIT_FALLBACKS = ("local", "deny", "allow")
+WEBSOCKET_CLOSE_REASONS = ("downstream", "upstream", "revalidation", "idle", "message_size", "drain", "error")
 RELOAD_RESULTS = ("ok", "failed")
 STATE_OPERATIONS = (
     "create_session", "read_session", "touch_session", "delete_session", "delete_subject_sessions",
@@ -56,6 +57,7 @@ class GatewayMetrics:
         self._define_access()
         self._define_upstreams()
         self._define_limits()
+        self._define_websockets()
         self._define_process()
         self.registry = Registry(self.instruments())
 
@@ -162,6 +164,15 @@ class GatewayMetrics:
             mode=one_of(RATE_LIMIT_FALLBACKS),
         )
         self.rate_limit_fallback.start(*((mode,) for mode in RATE_LIMIT_FALLBACKS))
+
+    def _define_websockets(self) -> None:
+        self.websockets = Gauge("gateway_websockets", "Open WebSockets.")
+        self.websocket_closed = self._counter(
+            "gateway_websocket_closed_total",
+            "WebSockets that ended, by the side or the guard that ended them.",
+            route=self.route_label,
+            reason=one_of(WEBSOCKET_CLOSE_REASONS),
+        )
 
     def _define_process(self) -> None:
         self.config_reloads = self._counter(

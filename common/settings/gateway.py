@@ -115,6 +115,15 @@ class GatewaySettings:
     rate_limit_bucket_ms: int = 1_000
     rate_limit_fallback: RateLimitFallback = "local"
 
+    ws_max_connections: int = 1_000
+    """0: no bound; the same for `ws_max_per_principal`."""
+    ws_max_per_principal: int = 50
+    ws_handshake_timeout_s: float = 10.0
+    ws_max_message_bytes: int = 1_048_576
+    ws_idle_timeout_s: float = 300.0
+    ws_revalidate_interval_s: float = 60.0
+    """0: open connections are not checked again."""
+
     def __post_init__(self) -> None:
         if not self.oidc_audience:
             object.__setattr__(self, "oidc_audience", self.oidc_client_id)

@@ -368,5 +368,44 @@ LIMITS = Section(
     ),
 )
 
-SECTIONS = (PROCESS, TABLE, PROVIDER, SESSIONS, ACCESS, IDENTITY, DOWNSTREAM, UPSTREAMS, LIMITS)
+WEBSOCKETS = Section(
+    "WebSockets",
+    (
+        _named(
+            "GATEWAY_WS_MAX_CONNECTIONS",
+            "1000",
+            COUNT_OR_OFF,
+            "WebSockets of this process, handshakes included; one more gets 503. 0 sets no bound.",
+        ),
+        _named(
+            "GATEWAY_WS_MAX_PER_PRINCIPAL",
+            "50",
+            COUNT_OR_OFF,
+            "WebSockets of one subject, or of one address where nobody is authenticated; one more gets 429. "
+            "0 sets no bound.",
+        ),
+        _named("GATEWAY_WS_HANDSHAKE_TIMEOUT_MS", "10000", TIMEOUT, "Budget of the handshake with the upstream."),
+        _named(
+            "GATEWAY_WS_MAX_MESSAGE_BYTES",
+            "1048576",
+            Integer(1, 1 << 50),
+            "Bytes of a message over all its frames, as they are sent; a longer one closes with 1009.",
+        ),
+        _named(
+            "GATEWAY_WS_IDLE_TIMEOUT_MS",
+            "300000",
+            TIMEOUT,
+            "A connection on which nothing comes for so long, from either side, closes with 1001.",
+        ),
+        _named(
+            "GATEWAY_WS_REVALIDATE_INTERVAL_MS",
+            "60000",
+            Seconds(0, DAY_MS),
+            "How often an open connection's route, session and Access are checked again; it closes with 1008 when "
+            "one fails. 0 never checks again.",
+        ),
+    ),
+)
+
+SECTIONS = (PROCESS, TABLE, PROVIDER, SESSIONS, ACCESS, IDENTITY, DOWNSTREAM, UPSTREAMS, LIMITS, WEBSOCKETS)
 VARIABLES: tuple[Variable, ...] = tuple(variable for section in SECTIONS for variable in section.variables)

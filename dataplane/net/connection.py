@@ -8,7 +8,6 @@ read its answer, and closes. A caller that leaves during an exchange cancels it.
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 import struct
 from typing import TYPE_CHECKING, Protocol, cast
@@ -20,6 +19,7 @@ from dataplane.http1.heads import CHUNKED, ProtocolError, RequestHead, ResponseH
 from dataplane.http1.request import read_request_head
 from dataplane.http1.write import CONTINUE, LAST_CHUNK, chunk_parts, reason_phrase, response_framing, response_head
 from dataplane.net.dates import http_date
+from dataplane.net.hangup import Hangup, hangup
 from dataplane.net.request_body import Decoder, RequestBody
 from dataplane.net.timers import Timer, TimerWheel
 
@@ -248,7 +248,8 @@ class DownstreamConnection(asyncio.Protocol):
         self._timer.cancel()
         self.responded = False
         self.response_done = False
-        self._keep_alive = head.keep_alive
+        # Behind a handshake that was refused the caller may go on as if it had not been.
+        self._keep_alive = head.keep_alive and head.upgrade != "websocket"
         self.body = RequestBody(
             self._decoder(head), self._adjust_reading, self._send_continue if head.expect_continue else None
         )
@@ -405,9 +406,7 @@ class DownstreamConnection(asyncio.Protocol):
 
     def _look_for_caller(self) -> None:
         """A socket that is not read tells nothing of its end by itself: ask, as long as reading is paused."""
-        poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
-        if poll.poll(0):
+        if hangup(self._transport) is not Hangup.NONE:
             self._caller_left()
         elif not self._reading:
             self._timer.set(LOOK_FOR_CALLER_S, self._look_for_caller)
@@ -493,6 +492,21 @@ class DownstreamConnection(asyncio.Protocol):
             else:
                 self._transport.writelines(out)
         out.clear()
+
+    def switch(self, head: bytes, successor: asyncio.BaseProtocol) -> tuple[asyncio.Transport, bytes]:
+        """Answer with `head`, a whole 101, and hand the socket over, paused, to `successor`.
+
+        The transport, and what the caller sent behind its request. `successor` passes `connection_lost` on to this
+        connection, whose task goes on waiting for the exchange and closes the socket when that is over.
+        """
+        self._timer.cancel()
+        self.responded = self.response_done = True
+        self._keep_alive = False
+        transport = self._transport
+        transport.pause_reading()
+        transport.write(head)
+        transport.set_protocol(successor)
+        return transport, self._buffer.leftover()
 
     def cut_response(self) -> None:
         """End a response whose body broke: what was written goes out, and the caller sees that it is not whole."""

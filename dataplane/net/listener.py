@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from dataplane.net.connection import ConnectionLimits, DownstreamConnection, Handler
 from dataplane.net.tasks import TaskKeeper
@@ -63,8 +64,11 @@ class HttpListener:
         if self.draining and not self._connections:
             self._emptied.set()
 
-    async def drain(self, timeout_s: float) -> None:
-        """Stop accepting, let open connections finish within `timeout_s`, then cut what is left."""
+    async def drain(self, timeout_s: float, at_deadline: Callable[[], Awaitable[None]]) -> None:
+        """Stop accepting, let open connections finish within `timeout_s`, then cut what is left.
+
+        `at_deadline` comes before the cut, and may take a little longer to end something in order.
+        """
         self.draining = True
         if self._server is not None:
             self._server.close()
@@ -73,7 +77,8 @@ class HttpListener:
             if not await self._emptied_within(grace_s):
                 for connection in [c for c in self._connections if c.idle]:
                     connection.close()
-                await self._emptied_within(timeout_s - grace_s)
+                if not await self._emptied_within(timeout_s - grace_s):
+                    await at_deadline()
         await self.tasks.cancel_all()
         for connection in list(self._connections):
             connection.abort()

@@ -27,6 +27,7 @@ def surroundings_of(settings: GatewaySettings) -> Surroundings:
         csrf_strict=settings.csrf_strict,
         route_limit_max=settings.rate_limit_route_max,
         principal_limit_max=settings.rate_limit_principal_max,
+        revalidate_interval_ms=round(settings.ws_revalidate_interval_s * 1000),
         trusted_proxies=settings.trusted_proxies,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol, cast
 
 from dataplane.http1.body import ChunkedBody, LengthBody, UntilCloseBody
@@ -17,6 +17,9 @@ from dataplane.upstream.failure import Failure
 RESPONSE_HEAD_MAX_BYTES = 65_536
 # Interim responses before the final one; an upstream that sends more is broken (RFC 9110 §15.2 sets no bound).
 INTERIM_MAX = 32
+
+
+OnSwitch = Callable[[ResponseHead, bytes], None]
 
 
 class ResponseReceiver(Protocol):
@@ -50,6 +53,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_head_done",
         "_interims",
         "_method",
+        "_on_switch",
         "_peek",
         "_receiver",
         "_reusable",
@@ -70,6 +74,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_done = False
         self._interims = 0
         self._method = ""
+        self._on_switch: OnSwitch | None = None
         self._receiver: ResponseReceiver | None = None
         self._reusable = False
         self._transport: asyncio.Transport
@@ -77,10 +82,15 @@ class UpstreamConnection(asyncio.Protocol):
 
     # The exchange's side
 
-    def begin(self, method: str, receiver: ResponseReceiver) -> None:
-        """Start an exchange; the response goes to `receiver`."""
+    def begin(self, method: str, receiver: ResponseReceiver, on_switch: OnSwitch | None = None) -> None:
+        """Start an exchange; the response goes to `receiver`.
+
+        A 101 is a failure unless the request asked for it: then it goes to `on_switch`, with the bytes behind it, who
+        calls `switch` or raises `ProtocolError`.
+        """
         self._method = method
         self._receiver = receiver
+        self._on_switch = on_switch
         self._head_done = False
         self._body = None
         self._interims = 0
@@ -141,6 +151,14 @@ class UpstreamConnection(asyncio.Protocol):
         self._receiver = None
         self._transport.abort()
 
+    def switch(self, successor: asyncio.BaseProtocol) -> asyncio.Transport:
+        """Hand the socket over, paused, to `successor`: this connection's exchanges are over."""
+        self._receiver = None
+        self._stop_peeking()
+        self._transport.pause_reading()
+        self._transport.set_protocol(successor)
+        return self._transport
+
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -183,9 +201,7 @@ class UpstreamConnection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._peek is not None:
-            self._peek.detach()
-            self._peek = None
+        self._stop_peeking()
         if self._receiver is not None:
             self._closed_early(str(exc) if exc else "the connection was lost", tls=isinstance(exc, ssl.SSLError))
 
@@ -199,6 +215,11 @@ class UpstreamConnection(asyncio.Protocol):
         if self._receiver is not None:
             self._receiver.upstream_resumed()
 
+    def _stop_peeking(self) -> None:
+        if self._peek is not None:
+            self._peek.detach()
+            self._peek = None
+
     # Reading
 
     def _read_head(self, data: bytes) -> bytes:
@@ -209,7 +230,10 @@ class UpstreamConnection(asyncio.Protocol):
                 return b""
             head = read_response_head(raw, self._method)
             if head.status == 101:
-                raise ProtocolError("bad_gateway", "the upstream switched protocols unasked")
+                if self._on_switch is None:
+                    raise ProtocolError("bad_gateway", "the upstream switched protocols unasked")
+                self._on_switch(head, self._buffer.leftover())
+                return b""
             if head.status >= 200:
                 break
             self._interims += 1

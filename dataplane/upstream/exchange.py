@@ -112,7 +112,7 @@ class _Forwarding:
                 return
             self._count(upstream, failure)
             if not behind or not self._may_go_on(failure):
-                raise _gateway_error(failure)
+                raise gateway_error(failure)
             self._log_passed_over(upstream, failure)
 
     def _may_go_on(self, failure: Failure) -> bool:
@@ -255,7 +255,7 @@ class _Collector:
         self.failed("request_timeout", "the upload made no progress in its budget")
 
 
-def _gateway_error(failure: Failure) -> GatewayError:
+def gateway_error(failure: Failure) -> GatewayError:
     """What the caller sees of the last failure (§11.3); the reason stays in the log."""
     if failure.kind in ("timeout", "attempt"):
         return GatewayError("gateway_timeout", failure.reason)

@@ -22,7 +22,7 @@ from dataplane.upstream.failure import Failure
 if TYPE_CHECKING:
     from common.routetable.compiled import Route
     from dataplane.net.timers import Timer
-    from dataplane.upstream.connection import UpstreamConnection
+    from dataplane.upstream.connection import OnSwitch, UpstreamConnection
 
 Result = Failure | GatewayError | None
 
@@ -38,6 +38,7 @@ class Relay:
         "_finished",
         "_held",
         "_on_head",
+        "_on_switch",
         "_request_done",
         "_route",
         "_timer",
@@ -56,12 +57,15 @@ class Relay:
         connection: UpstreamConnection,
         timer: Timer,
         on_head: Callable[[ResponseHead], list[tuple[bytes, bytes]]],
+        on_switch: OnSwitch | None = None,
     ) -> None:
+        """`on_head` gives the headers for the caller, or raises `ProtocolError` for a response that it must not see."""
         self._x = x
         self._route = route
         self._connection = connection
         self._timer = timer
         self._on_head = on_head
+        self._on_switch = on_switch
         self._chunked = x.head.body_length == CHUNKED
         self._deadline_kind: Failure = TIMEOUT
         self._downstream_paused = False
@@ -84,7 +88,7 @@ class Relay:
         x, connection = self._x, self._connection
         self.response_due_s = response_due_s
         self._deadline_kind = deadline
-        connection.begin(x.head.method, self)
+        connection.begin(x.head.method, self, self._on_switch)
         if held_body is not None or x.head.body_length == 0:
             connection.write(head + held_body if held_body else head)
             self._sent()
@@ -98,6 +102,11 @@ class Relay:
         if not self._finished:
             self._finish()
             self._connection.abort()
+
+    def switched(self) -> None:
+        """Both sockets were handed over to another protocol: nothing of this exchange is left."""
+        self._finish()
+        self._resolve(None)
 
     # The request body (BodySink)
 
@@ -158,8 +167,8 @@ class Relay:
 
     def on_head(self, head: ResponseHead) -> None:
         x = self._x
-        self.responded = True
         headers = self._on_head(head)
+        self.responded = True
         x.status = head.status
         connection = x.connection
         connection.on_writable = self

@@ -27,6 +27,8 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gateway_upstreams_skipped_total": ("Counter", ("route",)),
     "gateway_rate_limited_total": ("Counter", ("scope", "route")),
     "gateway_rate_limit_fallback_total": ("Counter", ("mode",)),
+    "gateway_websockets": ("Gauge", ()),
+    "gateway_websocket_closed_total": ("Counter", ("route", "reason")),
     "gateway_config_reloads_total": ("Counter", ("result",)),
     "gateway_config_revision": ("Gauge", ()),
     "gateway_trusted_proxies": ("Gauge", ()),
@@ -43,6 +45,15 @@ LABEL_VALUES = {
     "ABORTED_SIDES": ("downstream", "upstream"),
     "RATE_LIMIT_SCOPES": ("deployment", "client", "route", "principal", "login"),
     "RATE_LIMIT_FALLBACKS": ("local", "deny", "allow"),
+    "WEBSOCKET_CLOSE_REASONS": (
+        "downstream",
+        "upstream",
+        "revalidation",
+        "idle",
+        "message_size",
+        "drain",
+        "error",
+    ),
     "RELOAD_RESULTS": ("ok", "failed"),
 }
 
