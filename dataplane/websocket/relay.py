@@ -202,11 +202,17 @@ class Relay:
         self._resolve()
 
     def _check(self) -> None:
-        """Both sides have been told, have been heard, and took what was written to them."""
+        """Release a side that was told, was heard, and took what was written to it; with both that is the end."""
+        over = 0
         for side in self._sides:
-            if not side.gone and not (side.shut and side.heard and not side.blocked):
-                return
-        self._resolve()
+            if side.gone:
+                over += 1
+            elif side.shut and side.heard and not side.blocked:
+                side.close()
+                side.gone = True
+                over += 1
+        if over == len(self._sides):
+            self._resolve()
 
     def _resolve(self) -> None:
         self._timer.cancel()

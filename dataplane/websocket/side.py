@@ -109,7 +109,8 @@ class Side(asyncio.BufferedProtocol):
 
     def hold_nothing(self) -> None:
         """Tell of being blocked as soon as the socket takes less than it is given."""
-        self._transport.set_write_buffer_limits(high=0)
+        # Not 0: a TLS transport would call an empty buffer full.
+        self._transport.set_write_buffer_limits(high=1, low=0)
 
     def write(self, data: bytes) -> None:
         if not self.gone:
@@ -139,7 +140,7 @@ class Side(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Release the socket; what a peer that does not read was not given is dropped."""
         self._look.cancel()
-        if self._transport.get_write_buffer_size():
+        if self.blocked:
             self._transport.abort()
         else:
             self._transport.close()

@@ -46,11 +46,8 @@ class Transport:
     def can_write_eof(self) -> bool:
         return not self.tls
 
-    def set_write_buffer_limits(self, high: int) -> None:
-        assert high == 0
-
-    def get_write_buffer_size(self) -> int:
-        return len(self.held)
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        assert (high, low) == (1, 0)
 
     def get_extra_info(self, name: str) -> object:
         return object() if self.tls and name == "sslcontext" else None

@@ -117,6 +117,14 @@ async def test_a_malformed_frame_closes_both_sides_with_1002(at: str) -> None:
     assert pair.done
 
 
+async def test_a_side_that_has_answered_is_released_without_waiting_for_the_other() -> None:
+    pair = Pair().start()
+    send(pair.down, frame(3, mask=MASK))
+    send(pair.up, close(1002))
+    assert (pair.app.closed, pair.caller.closed) == ("closed", "")
+    assert not pair.done
+
+
 async def test_a_side_that_broke_the_protocol_and_stays_is_released_within_its_bound() -> None:
     pair = Pair().start()
     send(pair.down, frame(3, mask=MASK))
