@@ -4,10 +4,12 @@ of the `websockets` package."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from dataplane.websocket.handshake import accept_of
 from tests.support.gateway import DEADLINE_S, Answer, Caller, Running, parse_head
@@ -160,8 +162,9 @@ async def echo_server(**options: object) -> AsyncIterator[str]:
     """The echo of the `websockets` package; its URL as an upstream."""
 
     async def echo(connection: ServerConnection) -> None:
-        async for message in connection:
-            await connection.send(message)
+        with contextlib.suppress(ConnectionClosed):
+            async for message in connection:
+                await connection.send(message)
 
     async with serve(echo, "127.0.0.1", 0, **options) as server:  # type: ignore[arg-type]
         (listening,) = server.sockets
