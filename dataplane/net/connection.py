@@ -503,8 +503,9 @@ class DownstreamConnection(asyncio.Protocol):
         self.responded = self.response_done = True
         self._keep_alive = False
         transport = self._transport
-        transport.pause_reading()
-        transport.write(head)
+        if not transport.is_closing():
+            transport.pause_reading()
+            transport.write(head)
         transport.set_protocol(successor)
         return transport, self._buffer.leftover()
 

@@ -35,7 +35,7 @@ class Connections:
         self.open: set[Open] = set()
 
     def take(self, caller: Hashable) -> Place:
-        """A place, to be left exactly once. Raises `gateway_overloaded` or `too_many_requests`, and takes nothing."""
+        """A place, to be left. Raises `gateway_overloaded` or `too_many_requests`, and takes nothing."""
         if self._stopped:
             raise GatewayError("gateway_overloaded", "the gateway stops")
         if self._taken >= self._max > 0:
@@ -64,7 +64,7 @@ class Connections:
         except TimeoutError:
             return
 
-    def _left(self, caller: Hashable) -> None:
+    def _give_back(self, caller: Hashable) -> None:
         self._taken -= 1
         remaining = self._of_caller[caller] - 1
         if remaining:
@@ -76,12 +76,13 @@ class Connections:
 class Place:
     """One WebSocket's place, from its handshake to its end."""
 
-    __slots__ = ("_caller", "_connections", "_websocket")
+    __slots__ = ("_caller", "_connections", "_left", "_websocket")
 
     def __init__(self, connections: Connections, caller: Hashable) -> None:
         self._connections = connections
         self._caller = caller
         self._websocket: Open | None = None
+        self._left = False
 
     def opened(self, websocket: Open) -> None:
         """The handshake is done: a drain closes it from now on."""
@@ -89,8 +90,12 @@ class Place:
         self._connections.open.add(websocket)
 
     def leave(self) -> None:
+        """Give the place back; once more changes nothing."""
+        if self._left:
+            return
+        self._left = True
         if self._websocket is not None:
             self._connections.open.discard(self._websocket)
-        self._connections._left(self._caller)
+        self._connections._give_back(self._caller)
         if not self._connections.open:
             self._connections._emptied.set()

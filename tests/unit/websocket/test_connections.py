@@ -32,6 +32,7 @@ def test_one_more_than_the_bound_is_refused_until_one_ends() -> None:
     first, _ = connections.take(ANN), connections.take(BOB)
     assert refused(connections) == "gateway_overloaded"
     first.leave()
+    first.leave()
     connections.take(ANN)
     assert refused(connections) == "gateway_overloaded"
 
