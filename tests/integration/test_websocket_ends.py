@@ -191,6 +191,44 @@ async def test_a_caller_that_vanishes_between_its_close_and_the_answer_leaves_no
         await nothing_left(gw)
 
 
+def at_the_switch(gw: Running, action: Callable[[Any], object]) -> None:
+    """Do something when the upstream has answered the handshake and the caller has not been answered."""
+    began = gw.gateway._dispatcher.response_began
+
+    def response_began(x: Any) -> None:
+        action(x)
+        began(x)
+
+    gw.gateway._dispatcher.response_began = response_began  # type: ignore[method-assign]
+
+
+async def test_a_caller_that_is_lost_at_the_moment_of_the_switch_leaves_nothing(tmp_path: Path) -> None:
+    async def hears(peer: Peer) -> None:
+        assert (await (await switch(peer)).closed())[0] == 1011
+
+    async with upstream(hears) as app, running(tmp_path, sockets(app.url)) as gw:
+        at_the_switch(gw, lambda x: x.connection.abort())
+        caller = await gw.connect()
+        await caller.send(handshake())
+        await asyncio.wait_for(app.gone.wait(), 10)
+        assert (await close_line(gw))["code"] == 1006
+        await nothing_left(gw)
+        assert app.errors == []
+        assert gw.gateway.websockets._taken == 0
+
+
+async def test_a_task_that_is_cancelled_at_the_moment_of_the_switch_leaves_nothing(tmp_path: Path) -> None:
+    async with upstream(stays) as app, running(tmp_path, sockets(app.url)) as gw:
+        at_the_switch(gw, lambda _: [task.cancel() for task in gw.gateway.tasks._tasks])
+        caller = await gw.connect()
+        await caller.send(handshake())
+        await caller.rest()
+        await asyncio.wait_for(app.gone.wait(), 10)
+        assert (await close_line(gw))["reason"] == "drain"
+        await nothing_left(gw)
+        assert gw.gateway.websockets._taken == 0
+
+
 async def fill(socket: Any, gw: Running) -> None:
     """Send until the gateway reads no more, because the upstream takes nothing."""
     (websocket,) = gw.gateway.websockets.open
