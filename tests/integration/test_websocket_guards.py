@@ -341,6 +341,19 @@ async def test_a_check_that_breaks_ends_it_without_its_message(tmp_path: Path) -
         assert "s3cret" not in str(gw.lines)
 
 
+async def test_a_check_that_still_runs_at_the_end_is_stopped(tmp_path: Path) -> None:
+    async def never(_: str) -> None:
+        await asyncio.Event().wait()
+
+    async with upstream(switches()) as app, running(tmp_path, sockets(app.url, auth=SESSION)) as gw:
+        socket = await opened(gw, "/", await gw.session("ann"), "origin: http://app.test")
+        gw.gateway.state.read_session = never  # type: ignore[method-assign,assignment]
+        (websocket,) = gw.gateway.websockets.open
+        websocket.revalidate()  # type: ignore[attr-defined]
+        await socket.close(1000)
+        await nothing_left(gw)
+
+
 async def test_checks_come_by_themselves(tmp_path: Path) -> None:
     async with (
         upstream(switches()) as app,

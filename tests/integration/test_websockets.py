@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -71,10 +72,10 @@ async def test_frames_pass_as_the_bytes_that_came(tmp_path: Path) -> None:
         await peer.closed_by_gateway()
 
     async with upstream(records) as app, running(tmp_path, sockets(app.url)) as gw:
-        socket = await opened(gw)
-        await socket.raw(sent)
+        websocket = await opened(gw)
+        await websocket.raw(sent)
         assert await came == sent
-        got = [await socket.read() for _ in range(2)]
+        got = [await websocket.read() for _ in range(2)]
         assert [(f.opcode, f.payload, f.fin, f.masked) for f in got] == [
             (TEXT, b"a", False, False),
             (CONTINUATION, b"b", True, False),
@@ -89,8 +90,8 @@ async def test_bytes_behind_either_handshake_belong_to_the_websocket(tmp_path: P
         await peer.closed_by_gateway()
 
     async with upstream(hasty) as app, running(tmp_path, sockets(app.url)) as gw:
-        socket = await opened(gw, behind=frame(TEXT, b"from the caller", mask=MASK))
-        assert [(await socket.read()).payload, (await socket.read()).payload] == [
+        websocket = await opened(gw, behind=frame(TEXT, b"from the caller", mask=MASK))
+        assert [(await websocket.read()).payload, (await websocket.read()).payload] == [
             b"from the upstream",
             b"from the caller",
         ]
@@ -126,7 +127,7 @@ async def test_the_upstreams_handshake_is_the_gateways_own_and_carries_the_ident
         document["routes"][0]["upstream"] = f"{app.url}/base"
         async with running(tmp_path, document) as gw:
             cookie = await gw.session("ann", "ann@example.com", ("dev",))
-            socket = await opened(
+            websocket = await opened(
                 gw,
                 "/chat/1?x=2",
                 f"{cookie}; app=kept; gateway_oidc_state=x",
@@ -136,8 +137,8 @@ async def test_the_upstreams_handshake_is_the_gateways_own_and_carries_the_ident
                 "x-app: kept",
                 "x-request-id: given-id",
             )
-            await socket.text(b"x")
-            await socket.read()
+            await websocket.text(b"x")
+            await websocket.read()
             (request,) = app.requests
             assert request.line == "GET /base/chat/1?x=2 HTTP/1.1"
             assert request.values(b"upgrade") == [b"websocket"]
@@ -149,7 +150,7 @@ async def test_the_upstreams_handshake_is_the_gateways_own_and_carries_the_ident
             assert request.values(b"x-app") == [b"kept"]
             assert request.values(b"origin") == [b"http://app.test"]
             assert request.values(b"x-request-id") == [b"given-id"]
-            assert socket.answer.value("x-request-id") == "given-id"
+            assert websocket.answer.value("x-request-id") == "given-id"
             verified = verify_identity(
                 gw.gateway._signer.public_key_pem, request.headers(), method="GET", path="/base/chat/1", query="?x=2"
             )
@@ -169,8 +170,8 @@ async def test_a_route_that_forwards_authorization_does_so_here_too(tmp_path: Pa
 async def test_the_subprotocol_is_the_one_that_the_upstream_chose(tmp_path: Path, chosen: str | None) -> None:
     lines = () if chosen is None else (f"sec-websocket-protocol: {chosen}",)
     async with upstream(switches(*lines)) as app, running(tmp_path, sockets(app.url)) as gw:
-        socket = await opened(gw, "/", "sec-websocket-protocol: a, b", "sec-websocket-protocol: c")
-        assert socket.answer.values("sec-websocket-protocol") == ([] if chosen is None else [chosen])
+        websocket = await opened(gw, "/", "sec-websocket-protocol: a, b", "sec-websocket-protocol: c")
+        assert websocket.answer.values("sec-websocket-protocol") == ([] if chosen is None else [chosen])
         assert app.requests[0].values(b"sec-websocket-protocol") == [b"a, b, c"]
 
 
@@ -193,17 +194,19 @@ async def test_extensions_pass_as_they_were_sent_and_only_deflate(tmp_path: Path
         upstream(switches(f"sec-websocket-extensions: {answer}")) as app,
         running(tmp_path, sockets(app.url)) as gw,
     ):
-        socket = await opened(gw, "/", "sec-websocket-extensions: x-a, permessage-deflate; client_max_window_bits, x-b")
+        websocket = await opened(
+            gw, "/", "sec-websocket-extensions: x-a, permessage-deflate; client_max_window_bits, x-b"
+        )
         assert app.requests[0].values(b"sec-websocket-extensions") == [b"permessage-deflate; client_max_window_bits"]
-        assert socket.answer.values("sec-websocket-extensions") == [answer]
+        assert websocket.answer.values("sec-websocket-extensions") == [answer]
 
 
 async def test_without_an_agreement_a_compressed_message_is_a_protocol_error(tmp_path: Path) -> None:
     async with echo_server(compression=None) as url, running(tmp_path, sockets(url)) as gw:
-        socket = await opened(gw, "/", "sec-websocket-extensions: permessage-deflate")
-        assert socket.answer.values("sec-websocket-extensions") == []
-        await socket.send(TEXT, b"x", rsv=4)
-        assert (await socket.closed())[0] == 1002
+        websocket = await opened(gw, "/", "sec-websocket-extensions: permessage-deflate")
+        assert websocket.answer.values("sec-websocket-extensions") == []
+        await websocket.send(TEXT, b"x", rsv=4)
+        assert (await websocket.closed())[0] == 1002
 
 
 async def test_headers_of_the_upstreams_101_follow_the_rules_of_any_response(tmp_path: Path) -> None:
@@ -360,12 +363,29 @@ async def test_an_upstream_that_does_not_answer_in_time_is_a_gateway_timeout(tmp
         await nothing_left(gw)
 
 
+async def test_a_connection_that_takes_longer_than_the_handshake_may_is_a_gateway_timeout(tmp_path: Path) -> None:
+    """Whatever the route's `connectMs` says. The kernel answers no further dial while a listener's queue is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        port = listener.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        url = f"http://127.0.0.1:{port}"
+        async with running(tmp_path, sockets(url, timeouts={"connectMs": 60_000}), ws_handshake_timeout_s=0.2) as gw:
+            answer = await refused(gw)
+            assert (answer.status, answer.json["error"]) == (504, "gateway_timeout")
+            await nothing_left(gw)
+        for filler in fillers:
+            filler.close()
+
+
 async def test_interim_responses_before_the_101_are_skipped(tmp_path: Path) -> None:
     async def early(peer: Peer) -> None:
         await peer.write(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")
         await switches()(peer)
 
     async with upstream(early) as app, running(tmp_path, sockets(app.url)) as gw:
-        socket = await opened(gw)
-        await socket.text(b"x")
-        assert (await socket.read()).payload == b"x"
+        websocket = await opened(gw)
+        await websocket.text(b"x")
+        assert (await websocket.read()).payload == b"x"

@@ -185,6 +185,13 @@ async def test_a_side_that_is_left_and_does_not_answer_is_released_within_its_bo
     assert pair.done
 
 
+async def test_what_is_sent_to_a_side_that_is_gone_counts_as_passed_to_nobody() -> None:
+    pair = Pair().start()
+    pair.down.connection_lost(None)
+    send(pair.up, WORLD)
+    assert pair.up.bytes_passed == 0
+
+
 async def test_silence_closes_both_sides_with_1001() -> None:
     pair = Pair(idle_s=10).start()
     pair.pass_time(9)
