@@ -441,3 +441,32 @@ async def test_another_site_changes_nothing_with_the_callers_cookie(tmp_path: Pa
                 assert len(here.app.begun) == (status == 200)
                 if status == 403:
                     assert answer.json["error"] == "cross_site_request"
+
+
+async def test_an_allowed_origin_is_exactly_itself(tmp_path: Path) -> None:
+    """R13: not by suffix, by contained text, by another port or scheme, or with somebody's name in front."""
+    async with world(tmp_path, allowed_origins=("https://app.example",)) as here:
+        cookie = await here.gw.session()
+        for origin, status in {
+            "https://app.example": 200,
+            "https://app.example:443": 200,
+            "HTTPS://App.Example": 200,
+            "https://evil-app.example": 403,
+            "https://app.example.evil.com": 403,
+            "https://app.example@evil.com": 403,
+            "https://user@app.example": 403,
+            "https://app.example:444": 403,
+            "http://app.example": 403,
+            "http://app.example:443": 403,
+            "https://app.example.": 403,
+            "https://app.example/": 403,
+            "https://app.example/x": 403,
+            "https://sub.app.example": 403,
+            "https://xn--pp-fka.example": 403,
+            "https://app.example https://evil.com": 403,
+            "app.example": 403,
+            "//app.example": 403,
+        }.items():
+            answer = await here.gw.get("/session", cookie, f"origin: {origin}", method="POST")
+            assert answer.status == status, origin
+        assert len(here.app.whole) == 3

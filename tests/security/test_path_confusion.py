@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -538,3 +539,72 @@ async def test_no_spelling_makes_access_judge_another_workspace_than_the_upstrea
             assert answer.json["error"] in ("bad_request", "no_route")
             assert app.begun == []
             assert access.begun == []
+
+
+HOSTS = {
+    # B64, B08, R28: whose route it is, None where the request is refused
+    "app.example.com": PROTECTED,
+    "APP.Example.COM": PROTECTED,
+    "app.example.com.": PROTECTED,
+    "app.example.com:443": PROTECTED,
+    "app.example.com:80": PROTECTED,
+    "App.Example.com.:08443": PROTECTED,
+    "[::1]": PROTECTED,
+    "[0:0:0:0:0:0:0:1]:8443": PROTECTED,
+    "[0000::0001]": PROTECTED,
+    "x.wild.example": PROTECTED,
+    "a.b.wild.example.": PROTECTED,
+    "wild.example": PUBLIC,
+    "xwild.example": PUBLIC,
+    "app.example.com.evil.example": PUBLIC,
+    "evil-app.example.com": PUBLIC,
+    "xn--pp-example-com-x.test": PUBLIC,
+    "app.example.com..": None,
+    "app.example.com:99999": None,
+    "app.example.com:": None,
+    "app.example.com:x": None,
+    "app%2eexample.com": None,
+    "app.example.com%00.evil": None,
+    "app.example.com/": None,
+    "app.example.com,evil.example": None,
+    "app.example.com evil.example": None,
+    "evil@app.example.com": None,
+    "::1": None,
+    "[::1": None,
+    "[::1]x": None,
+    "[fe80::1%25eth0]:80": None,
+}
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+async def test_no_spelling_of_a_host_misses_the_route_of_its_name(tmp_path: Path, absolute: bool) -> None:
+    login = {"mode": "session"}
+    app = Recorded()
+    async with upstream(app.script) as public, upstream(Recorded().script) as protected:
+        names = ("app.example.com", "[::1]", "*.wild.example")
+        guarded = [
+            {"id": f"{PROTECTED}-{n}", **route(protected.url, auth=login, match={"host": name})}
+            for n, name in enumerate(names)
+        ]
+        async with running(tmp_path, table({"id": PUBLIC, **route(public.url)}, *guarded)) as gw:
+            for host, expected in HOSTS.items():
+                app.clear()
+                target = f"http://{host}/x" if absolute and " " not in host else "/x"
+                answer = await gw.get(target, host=host)
+                status = {PROTECTED: 401, PUBLIC: 200, None: 400}[expected]
+                assert answer.status == status, host
+                assert len(app.begun) == (status == 200)
+            assert protected.connections == 0
+
+
+async def test_an_upstream_given_as_ipv6_is_called_by_its_name_in_brackets(tmp_path: Path) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6 loopback")
+    app = Recorded()
+    async with upstream(app.script, "::1") as inside:
+        name = f"[::1]:{inside.port}"
+        async with running(tmp_path, table(route(f"http://{name}"))) as gw:
+            assert (await gw.get("/x", host="[::1]:8443")).status == 200
+            (request,) = app.whole
+            assert request.values(b"host") == [name.encode()]
+            assert request.values(b"x-forwarded-host") == [b"[::1]:8443"]

@@ -107,8 +107,8 @@ class Upstream:
 
 
 @asynccontextmanager
-async def upstream(script: Script):
-    """Run `script` for each connection to a fresh port."""
+async def upstream(script: Script, host: str = "127.0.0.1"):
+    """Run `script` for each connection to a fresh port of a loopback address."""
     state = Upstream(0)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -128,7 +128,7 @@ async def upstream(script: Script):
             tasks.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, host, 0)
     state.port = server.sockets[0].getsockname()[1]
     try:
         yield state
