@@ -36,7 +36,11 @@ class Timer:
 
     def extend(self, seconds: float) -> None:
         """Move a running timer to `seconds` from now, keeping its callback."""
-        self.at = self._wheel.clock() + seconds
+        self.at = at = self._wheel.clock() + seconds
+        slot = int(at / TICK_S) + 1
+        if slot < self._slot:  # to an earlier time: what follows a long budget may be a short one
+            self._slot = slot
+            self._wheel.place(slot, self)
 
     def cancel(self) -> None:
         """Stop it; nothing happens when it is not running."""

@@ -76,6 +76,7 @@ async def test_a_response_body_without_progress_ends_the_stream(
         assert raw.startswith(b"HTTP/1.1 200")
         assert raw.endswith(b"\r\n\r\n" + written)
         await asyncio.wait_for(app.gone.wait(), 10)
+        assert app.errors == [], "the gateway ended it, and not the upstream's own patience"
         assert (await gw.request_line())["outcome"] == "aborted"
 
 

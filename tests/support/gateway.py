@@ -8,7 +8,8 @@ import json
 import secrets
 import socket
 import struct
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -189,8 +190,17 @@ class Running:
 
 
 @asynccontextmanager
-async def running(tmp_path: Path, document: dict[str, Any] | None, **settings: Any) -> AsyncIterator[Running]:
-    """A gateway over a table (None: the file does not exist), with settings that suit a test where none are given."""
+async def running(
+    tmp_path: Path,
+    document: dict[str, Any] | None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    **settings: Any,
+) -> AsyncIterator[Running]:
+    """A gateway over a table (None: the file does not exist), with settings that suit a test where none are given.
+
+    `clock` is what its budgets run by.
+    """
     file = tmp_path / "routes.json"
     if document is not None:
         file.write_text(json.dumps(document))
@@ -206,7 +216,7 @@ async def running(tmp_path: Path, document: dict[str, Any] | None, **settings: A
         **settings,
     )
     lines: list[dict[str, Any]] = []
-    gateway = Gateway(chosen, Log(lambda line: lines.append(json.loads(line)), level=chosen.log_level))
+    gateway = Gateway(chosen, Log(lambda line: lines.append(json.loads(line)), level=chosen.log_level), clock=clock)
     state = Running(gateway, lines)
     await gateway.start()
     try:

@@ -50,6 +50,27 @@ def test_a_budget_that_is_extended_on_every_chunk_fires_only_after_silence(clock
     assert len(fired) == 1
 
 
+def test_a_long_budget_that_is_followed_by_a_short_one_fires_by_the_short_one(clock: ManualClock) -> None:
+    wheel = TimerWheel(clock)
+    fired: list[float] = []
+    timer = wheel.timer()
+    timer.set(30.0, lambda: fired.append(clock.now))
+    timer.extend(1.0)
+    clock.now += 0.99
+    wheel.run_due()
+    assert fired == []
+    clock.now = 1001.0 + TICK_S
+    wheel.run_due()
+    assert fired == [1001.0 + TICK_S]
+    clock.now += 30.0
+    wheel.run_due()
+    assert len(fired) == 1
+    timer.extend(1.0)
+    clock.now += 2.0
+    wheel.run_due()
+    assert len(fired) == 1
+
+
 def test_a_cancelled_timer_never_fires_and_may_be_set_again(clock: ManualClock) -> None:
     wheel = TimerWheel(clock)
     fired: list[str] = []
