@@ -13,6 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from common.state.budgets import BudgetTable, monotonic_ms
+from common.state.memory_coordination import Coordination
+from common.state.memory_table import MemoryRouteTable
 from common.state.ports import Decision, NewSession, Session
 
 # Entries looked at by one write. More than one, so that the sweep outruns what writes add.
@@ -22,14 +25,27 @@ MAX_DECISIONS = 100_000
 """Decisions kept at most by default; some 50 MB of them."""
 
 
-class MemoryState:
-    """All of the shared state, in dictionaries. Implements `common.state.ports.State`."""
+class MemoryState(Coordination, MemoryRouteTable):
+    """All of the shared state, in dictionaries. Implements `common.state.ports.ControlState`.
+
+    `budget_clock` gives milliseconds that only rise: budgets do not follow the wall clock when it is set.
+    """
 
     backend = "memory"
     up = True
 
-    def __init__(self, now_ms: Callable[[], int], *, max_decisions: int = MAX_DECISIONS) -> None:
-        self._now_ms = now_ms
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        *,
+        max_decisions: int = MAX_DECISIONS,
+        budget_clock: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        Coordination.__init__(self, now_ms)
+        MemoryRouteTable.__init__(self)
+        self.budgets = BudgetTable(budget_clock)
+        # The very method: a budget is checked several times a request, and one more call would be felt.
+        self.check_budgets = self.budgets.check_budgets
         self._sessions = _Sessions()
         self._decisions = _Decisions(max_decisions)
 
@@ -65,6 +81,9 @@ class MemoryState:
         """See `DecisionStore.write_decision`. When the bound is reached, the decision stored longest ago goes."""
         now = self._now_ms()
         self._decisions.write(key, Decision(allow, reason_code, now), now + keep_ms, now)
+
+    async def start(self) -> None:
+        """Nothing to connect to."""
 
     async def close(self) -> None:
         """Nothing to release."""

@@ -7,12 +7,22 @@ the same time see one order. The server's clock decides expiry. A backend that c
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
+
+from common.state.budgets import BudgetStore
+from common.state.coordination import ChallengeStore, HeartbeatStore, LeaseStore
+from common.state.table_store import RouteTableReader, RouteTableWriter
 
 
 class StateUnavailable(Exception):
     """The shared state did not answer: unreachable, over its time budget, or its answer made no sense."""
+
+
+class StateMisconfigured(StateUnavailable):
+    """The server answered, and refuses what this process is configured with. The text says what to do, in a sentence
+    without a credential; waiting does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,7 @@ class SessionStore(Protocol):
         """Store a session. An `id_hash` that exists already is refused with `ValueError` and changes nothing."""
         ...
 
-    async def read_session(self, id_hash: str) -> Session | None:
+    def read_session(self, id_hash: str) -> Awaitable[Session | None]:
         """The live session, or None when it never was, expired, or was deleted."""
         ...
 
@@ -92,7 +102,9 @@ class DecisionStore(Protocol):
         ...
 
 
-class State(SessionStore, DecisionStore, Protocol):
+class State(
+    SessionStore, DecisionStore, BudgetStore, HeartbeatStore, LeaseStore, ChallengeStore, RouteTableReader, Protocol
+):
     """All of the shared state that the data plane uses."""
 
     @property
@@ -109,6 +121,16 @@ class State(SessionStore, DecisionStore, Protocol):
         """The state's clock as this process last knew it, for judging the age of what it returned."""
         ...
 
+    async def start(self) -> None:
+        """Connect, and keep trying in the background. Returns when connected or when a first attempt did not succeed:
+        a server that is away is no error here. Raises `StateMisconfigured` when it refuses this process.
+        """
+        ...
+
     async def close(self) -> None:
         """Release connections; bounded in time."""
         ...
+
+
+class ControlState(State, RouteTableWriter, Protocol):
+    """All of the shared state, for the control plane and its credentials."""

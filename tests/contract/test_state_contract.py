@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
-from common.state.memory import MemoryState
-from common.state.ports import NewSession, Session, State
+from common.state.ports import ControlState, NewSession, Session, State
 from tests.support.auth_harness import Time
-
-Backend = Callable[[Time], State]
-
-BACKENDS: dict[str, Backend] = {"memory": lambda time: MemoryState(time.now_ms)}
-"""Each opens an empty state whose clock is the test's."""
+from tests.support.state_backends import Backend
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time(backend: Backend) -> Time:
+    return backend.fresh()
 
 
-@pytest.fixture(params=BACKENDS)
-def state(request: pytest.FixtureRequest, time: Time) -> State:
-    return BACKENDS[request.param](time)
+@pytest.fixture
+async def state(backend: Backend, time: Time) -> AsyncIterator[ControlState]:
+    state = backend.open(time)
+    await state.start()
+    yield state
+    await state.close()
 
 
 def new(id_hash: str = "a", subject: str = "alice", **changes: int) -> NewSession:
@@ -192,4 +190,3 @@ async def test_the_state_says_what_it_is_and_what_time_it_has(state: State, time
     assert state.up
     await state.create_session(new())
     assert state.now_ms() == time.now_ms()
-    await state.close()

@@ -21,6 +21,10 @@ _HOW = {
     "curl": "apt-get install curl",
     "wrk": "apt-get install wrk",
     "haproxy": "apt-get install haproxy",
+    "redis-server": "apt-get install redis-server",
+    "redis-cli": "apt-get install redis-tools",
+    "postgres": "apt-get install postgresql",
+    "libfaketime": "apt-get install faketime",
 }
 
 

@@ -134,6 +134,10 @@ class Child:
         """What Ctrl-C does: SIGINT to the whole group."""
         self._signal(signal.SIGINT)
 
+    def send_group(self, number: signal.Signals) -> None:
+        """Send a signal to the child and to all that it started."""
+        self._signal(number)
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the child alone, not to what it started."""
         with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,96 @@
+"""Scripts run as operations: measured, with every failure as `StateUnavailable` and foreign values counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from time import perf_counter
+from typing import Any
+
+from redis.exceptions import NoScriptError, ResponseError
+
+from common.state.clock import ServerClock
+from common.state.ports import StateUnavailable
+from common.state.redis.keys import Keys
+from common.state.redis.link import Reply, describe
+from common.state.redis.scripts import Script
+from common.state.redis.servers import Servers
+from common.state.watch import StateWatch
+
+Part = bytes | str | int
+
+
+class Asking:
+    """What the parts of the state on Redis share."""
+
+    def __init__(self, servers: Servers, keys: Keys, clock: ServerClock, watch: StateWatch) -> None:
+        self.servers = servers
+        self.keys = keys
+        self.clock = clock
+        self.watch = watch
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def script(self, script: Script, keys: Sequence[bytes | str], *args: Part) -> Reply:
+        """Run a script on the server of its first key. Raises `StateUnavailable`."""
+        first = keys[0]
+        key = first if isinstance(first, bytes) else first.encode("utf-8", "surrogatepass")
+        reply = await self.servers.ask(key, "EVALSHA", script.digest, len(keys), *keys, *args)
+        if isinstance(reply, NoScriptError):
+            # It has not run, so this is no second time; and from now on the server knows it.
+            reply = await self.servers.ask(key, "EVAL", script.text, len(keys), *keys, *args)
+        return self._answer(reply)
+
+    async def command(self, key: bytes, *command: Part) -> Reply:
+        """Send one command to the server of `key`. Raises `StateUnavailable`."""
+        return self._answer(await self.servers.ask(key, *command))
+
+    async def text(self, key: bytes, measured: Measured) -> bytes | None:
+        """The value of a key; None without one, and for one of another type, which counts as foreign."""
+        reply = await self.servers.ask(key, "GET", key)
+        if isinstance(reply, ResponseError) and str(reply).startswith("WRONGTYPE"):
+            measured.found_foreign()
+            return None
+        value: bytes | None = self._answer(reply)
+        return value
+
+    def _answer(self, reply: Reply) -> Reply:
+        if isinstance(reply, ResponseError):
+            self.servers.refused(reply)
+            raise StateUnavailable(f"the server refuses: {describe(reply)}")
+        return reply
+
+    def measure(self, name: str) -> Measured:
+        """Around an operation: its duration and result are told to the watch."""
+        return Measured(self.watch, name)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a batch; it must handle its own failures."""
+        task = asyncio.get_running_loop().create_task(coroutine, name="state batch")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class Measured:
+    """One operation, from its begin to its end. `found_foreign` says that a value on the way was not ours."""
+
+    __slots__ = ("_name", "_result", "_started", "_watch")
+
+    def __init__(self, watch: StateWatch, name: str) -> None:
+        self._watch = watch
+        self._name = name
+        self._result: Any = "ok"
+        self._started = 0.0
+
+    def found_foreign(self, count: object = 1) -> None:
+        if count:
+            self._result = "foreign"
+
+    def __enter__(self) -> Measured:
+        self._started = perf_counter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if kind is None or issubclass(kind, ValueError):
+            self._watch.operation(self._name, self._result, perf_counter() - self._started)
+        elif issubclass(kind, StateUnavailable):
+            self._watch.operation(self._name, "unavailable", perf_counter() - self._started)

@@ -1,0 +1,9 @@
+-- Deletes a session. KEYS: the session. ARGV: id hash, what precedes a subject's digest in the key of its index.
+-- Answers {values that were not ours, whether there was one}.
+local value = redis.pcall('GET', KEYS[1])
+if not value then return {0, 0} end
+redis.call('DEL', KEYS[1])
+local digest = type(value) == 'string' and string.match(value, '^w1 %d+ %d+ %d+ %d+ (%x+) .')
+if not digest then return {1, 0} end
+redis.pcall('ZREM', ARGV[2] .. digest, ARGV[1])
+return {0, 1}

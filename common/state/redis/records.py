@@ -1,0 +1,88 @@
+"""Values on Redis: what is written, and what is read back or told apart as not ours.
+
+A value begins with `w1 `, the format's version. `Foreign` is what a reader raises for anything else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from common.state.coordination import Heartbeat
+from common.state.ports import Decision, NewSession, Session
+from common.state.redis.keys import subject_digest
+from common.state.table_store import AuditEntry, NewAuditEntry
+
+
+class Foreign(ValueError):
+    """A value that this software did not write, or of which a part is missing."""
+
+
+def session_payload(new: NewSession) -> bytes:
+    """The part of a session's record that never changes: the digest of its subject, and the rest as JSON."""
+    return subject_digest(new.subject).encode() + b" " + orjson.dumps((new.subject, new.email, new.roles))
+
+
+def read_session_record(id_hash: str, value: bytes) -> Session:
+    """`w1 <created> <touched> <idle end> <end> <digest> <JSON>` as a session."""
+    try:
+        mark, created, touched, idle_end, end, _, body = value.split(b" ", 6)
+        subject, email, roles = orjson.loads(body)
+        session = Session(id_hash, subject, email, tuple(roles), int(created), int(touched), int(idle_end), int(end))
+    except (ValueError, TypeError):
+        raise Foreign("a session") from None
+    if mark != b"w1" or not _are_text(subject, email, *session.roles) or not isinstance(roles, list):
+        raise Foreign("a session")
+    return session
+
+
+def read_decision_record(value: bytes) -> Decision:
+    """`w1 <decided> <0 or 1> <reason>` as a decision."""
+    parts = value.split(b" ", 3)
+    try:
+        mark, decided, allow, reason = parts
+        decision = Decision(allow == b"1", reason.decode(), int(decided))
+    except ValueError:
+        raise Foreign("a decision") from None
+    if mark != b"w1" or allow not in (b"0", b"1"):
+        raise Foreign("a decision")
+    return decision
+
+
+def heartbeat_payload(replica: str, revision: int, last_error: str) -> bytes:
+    return orjson.dumps((replica, revision, last_error))
+
+
+def read_heartbeat_record(value: bytes) -> Heartbeat:
+    """`w1 <time> <JSON>` as a heartbeat."""
+    try:
+        mark, time_ms, body = value.split(b" ", 2)
+        replica, revision, last_error = orjson.loads(body)
+        heartbeat = Heartbeat(replica, revision, last_error, int(time_ms))
+    except (ValueError, TypeError):
+        raise Foreign("a heartbeat") from None
+    if mark != b"w1" or type(revision) is not int or not _are_text(replica, last_error):
+        raise Foreign("a heartbeat")
+    return heartbeat
+
+
+def audit_payload(entry: NewAuditEntry) -> bytes:
+    return orjson.dumps((entry.action, entry.target, entry.operator, entry.scope, entry.client, entry.request_id))
+
+
+def read_audit_record(value: bytes) -> AuditEntry:
+    """`w1 <id> <time> <JSON>` as an entry of the audit trail."""
+    try:
+        mark, number, time_ms, body = value.split(b" ", 3)
+        told: list[Any] = orjson.loads(body)
+        entry = AuditEntry(int(number), int(time_ms), *told)
+    except (ValueError, TypeError):
+        raise Foreign("an audit entry") from None
+    if mark != b"w1" or not _are_text(*told):
+        raise Foreign("an audit entry")
+    return entry
+
+
+def _are_text(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)

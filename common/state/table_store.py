@@ -1,0 +1,96 @@
+"""Revisions of the route table in the shared state, the pointer at the active one, and the audit trail (§3.4, §12.7).
+
+Revisions are immutable and numbered from 1 without a gap; only the pointer moves, and only to a revision that is
+written with it. So the newest revision is the active one, and a rollback is a new revision with an old document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTable:
+    """What the pointer names. `revision` is 0 while the store is empty; `document` is None where it is known."""
+
+    revision: int
+    document: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewAuditEntry:
+    """Who does what; the store adds `id` and time."""
+
+    action: str
+    target: str
+    operator: str
+    scope: str
+    client: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One entry of the trail. `id` rises with each entry; `time_ms` is the server's clock."""
+
+    id: int
+    time_ms: int
+    action: str
+    target: str
+    operator: str
+    scope: str
+    client: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A revision without its document."""
+
+    revision: int
+    time_ms: int
+    operator: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class PointerMove:
+    """Whether the pointer moved, and the revision that is active now."""
+
+    moved: bool
+    revision: int
+
+
+class RouteTableReader(Protocol):
+    """What the data plane may do with the table: read it."""
+
+    async def read_table(self, known_revision: int = 0) -> ActiveTable:
+        """The pointer, and the document it names unless that is `known_revision`: one operation, so the two agree."""
+        ...
+
+
+class RouteTableWriter(RouteTableReader, Protocol):
+    """What the control plane may do with it. The data plane's credentials can do none of this (§12.8)."""
+
+    async def move_pointer(self, expected: int, document: bytes, entry: NewAuditEntry) -> PointerMove:
+        """Write revision `expected` + 1 with its audit entry and point at it, if `expected` is active; else change
+        nothing. Of any number of callers with one `expected`, one moves it. All of it happens, or none.
+        """
+        ...
+
+    async def read_revision(self, revision: int) -> tuple[Revision, bytes] | None:
+        """A revision with its document; None when there is none of this number."""
+        ...
+
+    async def list_revisions(self, before: int | None, limit: int) -> list[Revision]:
+        """At most `limit` revisions below `before` (None: from the newest), newest first."""
+        ...
+
+    async def append_audit(self, entry: NewAuditEntry) -> AuditEntry:
+        """Record what was done to something else than the table."""
+        ...
+
+    async def list_audit(self, before: int | None, limit: int) -> list[AuditEntry]:
+        """At most `limit` entries with an id below `before` (None: from the newest), newest first."""
+        ...
