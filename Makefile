@@ -2,7 +2,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help dev check format test bench lock clean
+.PHONY: help dev check format test bench migrate lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test: ## Everything, as in CI
 
 bench: ## Compare with other proxies on this machine (ARGS='--rounds 9', ARGS=micro)
 	@deploy/run bench $(ARGS)
+
+migrate: ## Bring the Postgres of GATEWAY_CONTROL_STATE_URL to this release
+	@$(VENV)/bin/gateway-control migrate
 
 # Pins already in a lock are kept: `make lock UPGRADE=--upgrade` moves them all. The tests' pins follow the runtime's.
 UV ?= uv

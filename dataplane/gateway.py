@@ -11,7 +11,7 @@ from common.identity.signature import IdentitySigner
 from common.routetable.compiled import Upstream
 from common.routetable.paths import AmbiguousPath
 from common.state.budgets import BudgetTable
-from common.state.open import open_state
+from common.state.open import StateOptions, open_state
 from dataplane.access.breaker import Breaker
 from dataplane.access.client import AccessClient
 from dataplane.access.transport import PooledAccessTransport
@@ -30,6 +30,7 @@ from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel
 from dataplane.record import Recorder
 from dataplane.reload.file_table import FileTable
+from dataplane.state_watch import StateMetrics
 from dataplane.upstream.breaker import UpstreamBreaker
 from dataplane.upstream.client import PooledClient
 from dataplane.upstream.exchange import Forwarder
@@ -42,6 +43,7 @@ from dataplane.workspace import WorkspaceStep
 
 if TYPE_CHECKING:
     from common.settings.gateway import GatewaySettings
+    from common.state.ports import State
     from common.telemetry.log import Log
     from dataplane.exchange import Exchange
     from dataplane.reload.source import TableSource
@@ -63,7 +65,7 @@ class Gateway:
         self.log = log
         self.metrics = GatewayMetrics()
         self.wheel = TimerWheel(clock)
-        self.state = open_state(settings.state_url, now_ms=now_ms)
+        self.state = self._open_state(now_ms)
         self.tasks = TaskKeeper(self._task_died)
         self.configuration = FileTable(settings, log, self.metrics)
         self._pool = UpstreamPool(self.wheel, max_idle=settings.upstream_pool_max, idle_s=settings.upstream_pool_idle_s)
@@ -97,8 +99,13 @@ class Gateway:
         return self._listener.draining
 
     async def start(self) -> None:
-        """Load the table where there is a valid one, then listen. Raises `OSError` when the address is taken."""
+        """Connect to the state, load the table where there is a valid one, then listen.
+
+        Raises `OSError` when the address is taken and `StateMisconfigured` when the state refuses this process. A
+        state that is away is neither: readiness says so until it answers.
+        """
         self.wheel.start()
+        await self.state.start()
         await self.configuration.start()
         await self._listener.start(self.settings.host, self.settings.port)
         self.log.info("listening", host=self.settings.host, port=self.port, production=self.settings.production)
@@ -115,6 +122,19 @@ class Gateway:
         await self.state.close()
         self.wheel.stop()
         self.log.info("stopped")
+
+    def _open_state(self, now_ms: Callable[[], int]) -> State:
+        settings = self.settings
+        url = settings.state_url.reveal()
+        options = StateOptions(
+            prefix=settings.state_prefix,
+            timeout_s=settings.state_timeout_s,
+            redis_sentinel_master=settings.redis_sentinel_master,
+            postgres_pool_max=settings.postgres_pool_max,
+            postgres_synchronous_commit=settings.postgres_synchronous_commit == "on",
+        )
+        watch = StateMetrics(self.metrics, self.log, url.partition(":")[0])
+        return open_state(url, options, watch=watch, now_ms=now_ms)
 
     def _build_access(self, clock: Callable[[], float]) -> AccessClient | None:
         settings = self.settings
@@ -147,9 +167,8 @@ class Gateway:
     def _build_dispatcher(self, clock: Callable[[], float]) -> Dispatcher:
         settings, metrics, log = self.settings, self.metrics, self.log
         budgets = DeploymentBudgets.of(settings)
-        self.budgets = BudgetTable()
         limiter = Limiter(
-            self.budgets, BudgetTable(), fallback=settings.rate_limit_fallback, metrics=metrics, log=log, clock=clock
+            self.state, BudgetTable(), fallback=settings.rate_limit_fallback, metrics=metrics, log=log, clock=clock
         )
         login = LoginLimit(limiter, budgets)
         cross_site = CrossSiteGuard(settings.allowed_origins, strict=settings.csrf_strict, metrics=metrics)

@@ -38,9 +38,10 @@ WEBSOCKET_CLOSE_REASONS = ("downstream", "upstream", "revalidation", "idle", "me
 RELOAD_RESULTS = ("ok", "failed")
 STATE_OPERATIONS = (
     "create_session", "read_session", "touch_session", "delete_session", "delete_subject_sessions",
-    "check_budgets", "read_decision", "write_decision",
+    "check_budgets", "read_decision", "write_decision", "beat", "list_heartbeats", "take_lease", "renew_lease",
+    "release_lease", "publish_challenge", "read_challenge", "withdraw_challenge", "read_table",
 )  # fmt: skip
-STATE_RESULTS = ("ok", "unavailable")
+STATE_RESULTS = ("ok", "unavailable", "foreign")
 
 # An outage grace is minutes, not milliseconds.
 STALE_AGE_BUCKETS = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
@@ -186,7 +187,7 @@ class GatewayMetrics:
         self.state_up = Gauge("gateway_state_up", "1 while the shared state answers.")
         self.state_operations = self._counter(
             "gateway_state_operations_total",
-            "Operations of the shared state.",
+            "Operations of the shared state; foreign: one met a value that is not ours. A batch counts once.",
             operation=one_of(STATE_OPERATIONS),
             result=one_of(STATE_RESULTS),
         )

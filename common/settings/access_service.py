@@ -9,9 +9,9 @@ from typing import cast
 
 from common.settings import parsers
 from common.settings.errors import SettingsInvalid
-from common.settings.load import runtime_problem
 from common.settings.parsers import Choice, Integer
 from common.settings.read import ReadFile, read_small_file, read_variables
+from common.settings.runtime import runtime_problem
 from common.settings.secret import Secret
 from common.settings.strength import weakness
 from common.settings.variable import Section, Variable

@@ -33,6 +33,7 @@ class GatewaySettings:
     public_url: str = "http://localhost:8080"
     """Origin only (`https://app.example.com`), without a trailing slash."""
     config: Path = Path("gateway.json")
+    config_source: Literal["file", "store"] = "file"
     log_level: LogLevel = "info"
     metrics_token: Secret | None = None
     shutdown_timeout_s: float = 15.0
@@ -64,7 +65,14 @@ class GatewaySettings:
     session_max_per_subject: int = 0
     """0: no bound."""
 
-    state_url: str = "memory://local"
+    state_url: Secret = field(default_factory=lambda: Secret("memory://local"))
+    state_prefix: str = "gateway"
+    state_timeout_s: float = 0.5
+    redis_sentinel_master: str = ""
+    postgres_pool_max: int = 10
+    postgres_synchronous_commit: Literal["off", "on"] = "off"
+    replica_id: str = ""
+    """`""`: the process names itself."""
 
     access_url: str = ""
     """Without a trailing slash."""

@@ -31,24 +31,13 @@ LATER = frozenset(
         "GATEWAY_UPSTREAM_TLS_KEY",
         # the control plane (§12.7)
         "GATEWAY_CONTROL_HOST",
-        "GATEWAY_CONTROL_KEY_PREFIX",
         "GATEWAY_CONTROL_METRICS_TOKEN",
         "GATEWAY_CONTROL_METRICS_TOKEN_FILE",
         "GATEWAY_CONTROL_PORT",
-        "GATEWAY_CONTROL_SHARED_STATE_KEY_PREFIX",
-        "GATEWAY_CONTROL_STATE_URL",
-        "GATEWAY_CONTROL_STATE_URL_FILE",
         "GATEWAY_CONTROL_TOKENS",
         "GATEWAY_CONTROL_TOKENS_FILE",
         "GATEWAY_PROTECTED_ROUTES",
-        # shared state, several workers and replicas (§12.5)
-        "GATEWAY_POSTGRES_POOL_MAX",
-        "GATEWAY_POSTGRES_SYNCHRONOUS_COMMIT",
-        "GATEWAY_REDIS_SENTINEL_MASTER",
-        "GATEWAY_REPLICA_ID",
-        "GATEWAY_STATE_PREFIX",
-        "GATEWAY_STATE_TIMEOUT_MS",
-        "GATEWAY_STATE_URL_FILE",
+        # several workers
         "GATEWAY_WORKERS",
         # the fast lane of the HTTP parser
         "GATEWAY_HTTP_FAST_LANE",

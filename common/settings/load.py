@@ -14,17 +14,23 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from common.settings import keys
+from common.settings.control import CONTROL
 from common.settings.errors import SettingsInvalid
 from common.settings.gateway import GatewaySettings
 from common.settings.later import LATER
 from common.settings.production import production_problems
 from common.settings.read import ReadFile, name_problems, read_small_file, read_variables
+from common.settings.runtime import runtime_problem
+from common.settings.secret import Secret
 from common.settings.variables import VARIABLES
 from common.state.budgets import MAX_BUCKETS
 
-MIN_PYTHON = (3, 11)
-
-KNOWN = frozenset(name for v in VARIABLES for name in ((v.name, f"{v.name}_FILE") if v.secret else (v.name,)))
+KNOWN = frozenset(
+    name
+    for variable in (*VARIABLES, *CONTROL.variables)
+    for name in ((variable.name, f"{variable.name}_FILE") if variable.secret else (variable.name,))
+)
+"""The names of all programs: they may share one environment."""
 
 
 def load_gateway_settings(environ: Mapping[str, str], *, read_file: ReadFile = read_small_file) -> GatewaySettings:
@@ -47,16 +53,6 @@ def load_gateway_settings(environ: Mapping[str, str], *, read_file: ReadFile = r
     return _settings(values)
 
 
-def runtime_problem(implementation: str, version: tuple[int, int]) -> str | None:
-    """Why this interpreter cannot run the gateway (§4.2); None when it can."""
-    if implementation == "cpython" and version >= MIN_PYTHON:
-        return None
-    return (
-        f"the interpreter is {implementation} {version[0]}.{version[1]}; run the gateway on CPython "
-        f"{MIN_PYTHON[0]}.{MIN_PYTHON[1]} or later"
-    )
-
-
 def relation_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
     """Variables that are right alone and wrong together: a setting that looks active and is not is a hole."""
     problems = []
@@ -65,6 +61,7 @@ def relation_problems(values: Mapping[str, object], given: Set[str]) -> list[str
         if others and name not in given and values.get("GATEWAY_ENV") != "production":
             problems.append(f"{name}: is not set, and {min(others)} is; set both, or neither")
     problems += _client_auth_problems(values, given)
+    problems += _state_problems(values, given)
     pair = {"GATEWAY_ACCESS_URL", "GATEWAY_ACCESS_TOKEN"}
     if len(pair & given) == 1:
         (absent,) = pair - given
@@ -100,6 +97,24 @@ def _client_auth_problems(values: Mapping[str, object], given: Set[str]) -> list
         )
     if "GATEWAY_OIDC_ISSUER" in given and secret not in given and values.get("GATEWAY_ENV") != "production":
         problems.append(f"{secret}: is not set, and GATEWAY_OIDC_ISSUER is; set the client's secret")
+    return problems
+
+
+def _state_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
+    url = values.get("GATEWAY_STATE_URL")
+    if not isinstance(url, Secret):
+        return []
+    scheme = url.reveal().partition(":")[0]
+    problems = []
+    if values.get("GATEWAY_CONFIG_SOURCE") == "store" and scheme == "memory":
+        problems.append("GATEWAY_CONFIG_SOURCE: store needs a shared state; set GATEWAY_STATE_URL to Redis or Postgres")
+    if "GATEWAY_REDIS_SENTINEL_MASTER" in given and not scheme.startswith("redis"):
+        problems.append("GATEWAY_REDIS_SENTINEL_MASTER: has no effect without Redis in GATEWAY_STATE_URL; remove it")
+    problems += [
+        f"{name}: has no effect without Postgres in GATEWAY_STATE_URL; remove it"
+        for name in ("GATEWAY_POSTGRES_POOL_MAX", "GATEWAY_POSTGRES_SYNCHRONOUS_COMMIT")
+        if name in given and not scheme.startswith("postgres")
+    ]
     return problems
 
 

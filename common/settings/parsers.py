@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from common.routetable.compiled import TrustedProxies
 from common.settings import keys
@@ -20,6 +21,8 @@ _DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
 _SCOPE = re.compile(r"[!#-\[\]-~]+")  # RFC 6749 §3.3, scope-token
 _PRINTABLE = re.compile(r"[ -~]+")
 _VISIBLE = re.compile(r"[!-~]+")
+# It is a schema on Postgres, whose names have at most 63 bytes, and part of every key on Redis.
+_PREFIX = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -209,12 +212,45 @@ def _printable(text: str) -> str:
 
 
 def _state_url(text: str) -> str:
-    if text == "memory://local":
-        return text
-    scheme = text.partition(":")[0]
-    if scheme in ("redis", "rediss", "postgres", "postgresql"):
-        raise ValueError("names a state server, which is not supported by this version; use memory://local")
-    raise ValueError("must be memory://local")
+    return text if text == "memory://local" else _server_url(text)
+
+
+def _server_url(text: str) -> str:
+    """The URL of a Redis or Postgres, as far as it can be judged without the client: never repeats a part of it."""
+    scheme, separator, rest = text.partition("://")
+    if not separator or scheme not in ("redis", "rediss", "postgres", "postgresql"):
+        raise ValueError("must begin with redis://, rediss://, postgres:// or postgresql://")
+    if _VISIBLE.fullmatch(text) is None:
+        raise ValueError("holds a character that a URL cannot have; percent-escape it")
+    hosts = rest.split("?")[0].split("#")[0].split("/")[0].rpartition("@")[2].split(",")
+    if not all(_is_server(host) for host in hosts):
+        raise ValueError("has no valid host; write it as scheme://user:password@host:port/database")
+    if len(hosts) > 1 and scheme.startswith("postgres"):
+        raise ValueError("names several hosts; Postgres is reached at one")
+    return text
+
+
+def _is_server(text: str) -> bool:
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError:
+        return False
+    return parts.hostname is not None and is_host(parts.hostname) and port != 0
+
+
+def _prefix(text: str) -> str:
+    if _PREFIX.fullmatch(text) is None:
+        raise ValueError("must be a lower-case letter, then up to 30 lower-case letters, digits or underscores")
+    if text.startswith("pg_"):
+        raise ValueError("begins with pg_, which Postgres keeps for itself")
+    return text
+
+
+def _replica_id(text: str) -> str:
+    if _VISIBLE.fullmatch(text) is None or len(text) > 128:
+        raise ValueError("must be at most 128 visible ASCII characters")
+    return text
 
 
 def _one_line(text: str) -> str:
@@ -245,7 +281,10 @@ SCOPES = Function("scopes, space-separated", _scopes)
 CLAIMS = Function("`name=value`, comma-separated", _claims)
 DOTTED = Function("name, or dotted path", _dotted)
 PRINTABLE = Function("text", _printable)
-STATE_URL = Function("`memory://local`", _state_url)
+STATE_URL = _secret("`memory://local`, `redis[s]://…` or `postgres://…`", _state_url)
+CONTROL_STATE_URL = _secret("`redis[s]://…` or `postgres://…`", _server_url)
+STATE_PREFIX = Function("lower-case name", _prefix)
+REPLICA_ID = Function("name", _replica_id)
 SECRET_TEXT = _secret("secret text", _one_line)
 SECRET_TOKEN = _secret("secret token", _token)
 IDENTITY_KEY = _secret("PKCS#8 PEM, EC P-256", keys.identity_key)

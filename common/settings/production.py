@@ -40,10 +40,12 @@ def production_problems(values: Mapping[str, object], given: Set[str]) -> list[s
     access_url = values.get("GATEWAY_ACCESS_URL")
     if isinstance(access_url, str) and not _is_protected(access_url):
         problems.append("GATEWAY_ACCESS_URL: must be https, or lead to a private address, in production")
-    if values.get("GATEWAY_STATE_URL") == "memory://local" and values.get("GATEWAY_SINGLE_REPLICA") is False:
+    state_url = values.get("GATEWAY_STATE_URL")
+    in_memory = isinstance(state_url, Secret) and state_url.reveal() == "memory://local"
+    if in_memory and values.get("GATEWAY_SINGLE_REPLICA") is False:
         problems.append(
-            "GATEWAY_STATE_URL: memory://local is not shared by replicas; set GATEWAY_SINGLE_REPLICA=true where "
-            "the deployment runs one process"
+            "GATEWAY_STATE_URL: memory://local is not shared by replicas; name a Redis or Postgres, or set "
+            "GATEWAY_SINGLE_REPLICA=true where the deployment runs one process"
         )
     ranges = values.get("GATEWAY_TRUSTED_PROXIES")
     if isinstance(ranges, tuple):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from common.settings.access_service import ACCESS_SERVICE
+from common.settings.control import CONTROL
 from common.settings.variable import Section, Variable
 from common.settings.variables import SECTIONS
 
@@ -45,7 +46,7 @@ TABLE_HEAD = """\
 
 def configuration_reference() -> str:
     """The page, in Markdown."""
-    return "\n".join([INTRODUCTION, *(_section(section) for section in (*SECTIONS, ACCESS_SERVICE))])
+    return "\n".join([INTRODUCTION, *(_section(section) for section in (*SECTIONS, ACCESS_SERVICE, CONTROL))])
 
 
 def _section(section: Section) -> str:

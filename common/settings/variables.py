@@ -75,8 +75,12 @@ TABLE = Section(
             "File of the route table. It is watched; a change is taken whole or not at all.",
             required="name the file of the route table, such as /etc/wicketgate/gateway.json",
         ),
-        Variable(
-            "GATEWAY_CONFIG_SOURCE", "", "file", Choice("file", later=("store",)), "Where the route table comes from."
+        _named(
+            "GATEWAY_CONFIG_SOURCE",
+            "file",
+            Choice("file", "store"),
+            "Where the route table comes from: the file, or the shared state, which the control plane writes. While "
+            "that holds no table yet, the file serves.",
         ),
     ),
 )
@@ -167,7 +171,7 @@ PROVIDER = Section(
 )
 
 SESSIONS = Section(
-    "Sessions and state",
+    "Sessions",
     (
         _named(
             "GATEWAY_SESSION_SECRET",
@@ -193,11 +197,19 @@ SESSIONS = Section(
             COUNT_OR_OFF,
             "Sessions that one subject may have; the oldest goes. 0 sets no bound.",
         ),
+    ),
+)
+
+STATE = Section(
+    "Shared state",
+    (
         _named(
             "GATEWAY_STATE_URL",
             "memory://local",
             p.STATE_URL,
-            "Where sessions are kept. In memory they end with the process.",
+            "Where sessions, budgets and the route table's revisions are kept. In memory they end with the process. "
+            "Several hosts (`redis://a,b,c`) are a cluster, or the sentinels of `GATEWAY_REDIS_SENTINEL_MASTER`.",
+            secret=True,
         ),
         Variable(
             "GATEWAY_SINGLE_REPLICA",
@@ -206,6 +218,44 @@ SESSIONS = Section(
             Boolean(),
             "This deployment runs one process, so state in memory is all there is.",
             production="`true` with `memory://local`",
+        ),
+        _named(
+            "GATEWAY_STATE_PREFIX",
+            "gateway",
+            p.STATE_PREFIX,
+            "What every key on Redis begins with; on Postgres, the schema.",
+        ),
+        _named(
+            "GATEWAY_STATE_TIMEOUT_MS",
+            "500",
+            Seconds(10, 60_000),
+            "Budget of one operation of the state. What is not answered by then counts as unreachable.",
+        ),
+        _named(
+            "GATEWAY_REDIS_SENTINEL_MASTER",
+            "",
+            p.PRINTABLE,
+            "The name of the master that the sentinels in `GATEWAY_STATE_URL` are asked for.",
+        ),
+        _named(
+            "GATEWAY_POSTGRES_POOL_MAX",
+            "10",
+            Integer(2, 1_000),
+            "Connections of one process to Postgres, opened as they are needed.",
+        ),
+        _named(
+            "GATEWAY_POSTGRES_SYNCHRONOUS_COMMIT",
+            "off",
+            Choice("off", "on"),
+            "Whether Postgres waits for its disk. With `off` a crash of the server may cost the last moments' sessions "
+            "and counts. Route-table revisions and the audit trail always wait.",
+        ),
+        _named(
+            "GATEWAY_REPLICA_ID",
+            "",
+            p.REPLICA_ID,
+            "What this process is called among the replicas.",
+            default_words="host name and process id",
         ),
     ),
 )
@@ -407,5 +457,5 @@ WEBSOCKETS = Section(
     ),
 )
 
-SECTIONS = (PROCESS, TABLE, PROVIDER, SESSIONS, ACCESS, IDENTITY, DOWNSTREAM, UPSTREAMS, LIMITS, WEBSOCKETS)
+SECTIONS = (PROCESS, TABLE, PROVIDER, SESSIONS, STATE, ACCESS, IDENTITY, DOWNSTREAM, UPSTREAMS, LIMITS, WEBSOCKETS)
 VARIABLES: tuple[Variable, ...] = tuple(variable for section in SECTIONS for variable in section.variables)

@@ -55,4 +55,15 @@ def open_state(
             sentinel_master=options.redis_sentinel_master,
             watch=watch,
         )
+    if scheme in ("postgres", "postgresql"):
+        from common.state.postgres.state import PostgresState
+
+        return PostgresState(
+            url,
+            prefix=options.prefix,
+            timeout_s=options.timeout_s,
+            pool_max=options.postgres_pool_max,
+            synchronous_commit=options.postgres_synchronous_commit,
+            watch=watch,
+        )
     raise ValueError(f"no shared state is known for the scheme {scheme!r}")

@@ -67,6 +67,7 @@ def raise_descriptor_limit() -> None:
 
 
 async def _serve(settings: GatewaySettings, log: Log, attach: Any) -> int:
+    from common.state.ports import StateMisconfigured
     from dataplane.gateway import Gateway
 
     loop = asyncio.get_running_loop()
@@ -78,6 +79,10 @@ async def _serve(settings: GatewaySettings, log: Log, attach: Any) -> int:
     gateway = Gateway(settings, log)
     try:
         await gateway.start()
+    except StateMisconfigured as refused:
+        log.error(f"the shared state refuses this gateway: {refused}")
+        await gateway.stop()
+        return 1
     except OSError as error:
         log.error("cannot listen: free the address or set GATEWAY_HOST and GATEWAY_PORT", exc=error)
         await gateway.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from common.settings.access_service import ACCESS_SERVICE
+from common.settings.control import CONTROL
 from common.settings.later import LATER
 from common.settings.variables import VARIABLES
 
@@ -48,6 +49,8 @@ NAMES = {
     "GATEWAY_OIDC_SCOPES": "openid email profile",
     "GATEWAY_OIDC_TIMEOUT_MS": "5000",
     "GATEWAY_PORT": "8080",
+    "GATEWAY_POSTGRES_POOL_MAX": "10",
+    "GATEWAY_POSTGRES_SYNCHRONOUS_COMMIT": "off",
     "GATEWAY_PUBLIC_URL": "",
     "GATEWAY_RATE_LIMIT_BUCKET_MS": "1000",
     "GATEWAY_RATE_LIMIT_CLIENT_MAX": "0",
@@ -57,13 +60,17 @@ NAMES = {
     "GATEWAY_RATE_LIMIT_PRINCIPAL_MAX": "0",
     "GATEWAY_RATE_LIMIT_ROUTE_MAX": "6000",
     "GATEWAY_RATE_LIMIT_WINDOW_MS": "60000",
+    "GATEWAY_REDIS_SENTINEL_MASTER": "",
     "GATEWAY_REPLAY_MAX_BYTES": "65536",
+    "GATEWAY_REPLICA_ID": "",
     "GATEWAY_SESSION_IDLE_MS": "28800000",
     "GATEWAY_SESSION_MAX_AGE_MS": "86400000",
     "GATEWAY_SESSION_MAX_PER_SUBJECT": "0",
     "GATEWAY_SESSION_SECRET": "",
     "GATEWAY_SHUTDOWN_TIMEOUT_MS": "15000",
     "GATEWAY_SINGLE_REPLICA": "false",
+    "GATEWAY_STATE_PREFIX": "gateway",
+    "GATEWAY_STATE_TIMEOUT_MS": "500",
     "GATEWAY_STATE_URL": "memory://local",
     "GATEWAY_TRUSTED_PROXIES": "",
     "GATEWAY_TRUSTED_PROXY_HOPS": "1",
@@ -86,6 +93,12 @@ SECRETS = {
     "GATEWAY_OIDC_CLIENT_KEY",
     "GATEWAY_OIDC_CLIENT_SECRET",
     "GATEWAY_SESSION_SECRET",
+    "GATEWAY_STATE_URL",
+}
+CONTROL_NAMES = {
+    "GATEWAY_CONTROL_KEY_PREFIX": "gateway",
+    "GATEWAY_CONTROL_SHARED_STATE_KEY_PREFIX": "gateway",
+    "GATEWAY_CONTROL_STATE_URL": "",
 }
 ACCESS_SERVICE_NAMES = {
     "ACCESS_HOST": "127.0.0.1",
@@ -96,10 +109,8 @@ ACCESS_SERVICE_NAMES = {
 LATER_NAMES = {
     "ACME_CA", "ACME_CHALLENGE", "ACME_DIRECTORY", "ACME_DNS_WRITER_TOKEN", "ACME_DNS_WRITER_URL", "ACME_EAB_HMAC",
     "ACME_EAB_KID", "ACME_EMAIL", "ACME_NAMES", "ACME_RENEW_BEFORE_DAYS", "CHALLENGES_HOST", "CHALLENGES_PORT",
-    "CONTROL_HOST", "CONTROL_KEY_PREFIX", "CONTROL_METRICS_TOKEN", "CONTROL_PORT", "CONTROL_SHARED_STATE_KEY_PREFIX",
-    "CONTROL_STATE_URL", "CONTROL_TOKENS", "HTTP_FAST_LANE", "POSTGRES_POOL_MAX", "POSTGRES_SYNCHRONOUS_COMMIT",
-    "PROTECTED_ROUTES", "REDIS_SENTINEL_MASTER", "REPLICA_ID", "STATE_PREFIX", "STATE_TIMEOUT_MS", "TLS_CERT",
-    "TLS_KEY",
+    "CONTROL_HOST", "CONTROL_METRICS_TOKEN", "CONTROL_PORT", "CONTROL_TOKENS", "HTTP_FAST_LANE", "PROTECTED_ROUTES",
+    "TLS_CERT", "TLS_KEY",
     "TLS_MIN_VERSION", "TLS_PORT", "TLS_STORE_SECRET", "UPSTREAM_TLS_CA", "UPSTREAM_TLS_CERT", "UPSTREAM_TLS_KEY",
     "WORKERS",
 }  # fmt: skip
@@ -116,6 +127,10 @@ def test_the_secrets_of_the_gateway_are_those_that_were_published() -> None:
 
 def test_the_names_of_the_access_service_are_those_that_were_published() -> None:
     assert {variable.name: variable.default for variable in ACCESS_SERVICE.variables} == ACCESS_SERVICE_NAMES
+
+
+def test_the_names_of_the_control_plane_are_those_that_were_published() -> None:
+    assert {variable.name: variable.default for variable in CONTROL.variables} == CONTROL_NAMES
 
 
 def test_the_names_of_what_comes_later_are_told_from_typing_errors() -> None:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from common.state.memory import MemoryState
 from common.state.ports import ControlState
+from common.state.postgres.state import PostgresState
 from common.state.redis.state import RedisState
 from common.state.watch import StateWatch, Unwatched
 from tests.support.auth_harness import Time
 from tests.support.faketime import ServerTime
+from tests.support.postgres import Postgres, open_folder, start_postgres
 from tests.support.processes import Children
 from tests.support.redis import start_cluster, start_redis, start_sentinels
 
 TIMEOUT_S = 10.0
 """Of operations in tests that are not about time-outs: a shared machine may stand still for a while."""
 
-NAMES = ("memory", "redis", "redis-cluster", "redis-sentinel")
+NAMES = ("memory", "redis", "redis-cluster", "redis-sentinel", "postgres")
 
 
 class Recording(Unwatched):
@@ -120,16 +125,61 @@ def _sentinel(children: Children, folder: Path) -> Backend:
     return OnRedis("redis-sentinel", group.url, time, lambda: group.first.cli("FLUSHALL"), sentinel_master=group.name)
 
 
+class OnPostgres:
+    """A Postgres, as the control plane's user, who may do what both planes may."""
+
+    name = "postgres"
+
+    def __init__(self, server: Postgres, time: ServerTime) -> None:
+        self.server = server
+        self._time = time
+
+    def fresh(self) -> Time:
+        empty = (
+            "TRUNCATE sessions, decisions, budgets, heartbeats, leases, challenges, pointer, revisions, audit "
+            "RESTART IDENTITY CASCADE"
+        )
+        in_its_own_loop(self.server.run("SET search_path TO gateway", empty))
+        return self._time.begin()
+
+    def open(self, time: Time, watch: StateWatch | None = None) -> ControlState:
+        assert time is self._time
+        return PostgresState(
+            self.server.control_url,
+            prefix="gateway",
+            timeout_s=TIMEOUT_S,
+            watch=watch or Unwatched(),
+            monotonic_ms=lambda: 0,
+        )
+
+
+def in_its_own_loop(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Run to the end, whether or not a loop runs here already."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, coroutine).result()
+
+
+def _postgres(children: Children, folder: Path) -> Backend:
+    time = ServerTime(folder / "time")
+    server = start_postgres(children, folder / "postgres", env=time.environment())
+    in_its_own_loop(server.migrate())
+    return OnPostgres(server, time)
+
+
 _STARTS: dict[str, Callable[[Children, Path], Backend]] = {
     "memory": lambda _children, _folder: Memory(),
     "redis": _redis,
     "redis-cluster": _cluster,
     "redis-sentinel": _sentinel,
+    "postgres": _postgres,
 }
 
 
 @pytest.fixture(scope="session", params=NAMES)
 def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """Each backend in turn; its servers run as long as the tests of this process need them."""
-    with Children() as children:
-        yield _STARTS[request.param](children, tmp_path_factory.mktemp(request.param))
+    with ExitStack() as stack:
+        # Servers go before their folder.
+        postgres = request.param == "postgres"
+        folder = stack.enter_context(open_folder()) if postgres else tmp_path_factory.mktemp(request.param)
+        yield _STARTS[request.param](stack.enter_context(Children()), folder)

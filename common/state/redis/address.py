@@ -73,13 +73,14 @@ async def open_connection(address: Address, options: dict[str, Any], *, probe: s
         socket_connect_timeout=None,
         retry=Retry(NoBackoff(), 0),
         protocol=2,
+        driver_info=None,
         **named,
     )
     try:
         await connection.connect()  # type: ignore[no-untyped-call]
         if probe:
             try:
-                await ask(connection, "EVAL", READ_SESSIONS.text, 1, probe)
+                await ask(connection, READ_SESSIONS.by_text, READ_SESSIONS.text, 1, probe)
             except ResponseError as error:
                 # Of a cluster, another server may have this key, or none yet.
                 if not isinstance(error, AskError | ClusterDownError):

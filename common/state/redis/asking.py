@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from time import perf_counter
 from typing import Any
 
 from redis.exceptions import NoScriptError, ResponseError
 
 from common.state.clock import ServerClock
+from common.state.measured import Measured
 from common.state.ports import StateUnavailable
 from common.state.redis.keys import Keys
 from common.state.redis.link import Reply, describe
@@ -34,10 +34,10 @@ class Asking:
         """Run a script on the server of its first key. Raises `StateUnavailable`."""
         first = keys[0]
         key = first if isinstance(first, bytes) else first.encode("utf-8", "surrogatepass")
-        reply = await self.servers.ask(key, "EVALSHA", script.digest, len(keys), *keys, *args)
+        reply = await self.servers.ask(key, script.by_digest, script.digest, len(keys), *keys, *args)
         if isinstance(reply, NoScriptError):
             # It has not run, so this is no second time; and from now on the server knows it.
-            reply = await self.servers.ask(key, "EVAL", script.text, len(keys), *keys, *args)
+            reply = await self.servers.ask(key, script.by_text, script.text, len(keys), *keys, *args)
         return self._answer(reply)
 
     async def command(self, key: bytes, *command: Part) -> Reply:
@@ -68,29 +68,3 @@ class Asking:
         task = asyncio.get_running_loop().create_task(coroutine, name="state batch")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class Measured:
-    """One operation, from its begin to its end. `found_foreign` says that a value on the way was not ours."""
-
-    __slots__ = ("_name", "_result", "_started", "_watch")
-
-    def __init__(self, watch: StateWatch, name: str) -> None:
-        self._watch = watch
-        self._name = name
-        self._result: Any = "ok"
-        self._started = 0.0
-
-    def found_foreign(self, count: object = 1) -> None:
-        if count:
-            self._result = "foreign"
-
-    def __enter__(self) -> Measured:
-        self._started = perf_counter()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if kind is None or issubclass(kind, ValueError):
-            self._watch.operation(self._name, self._result, perf_counter() - self._started)
-        elif issubclass(kind, StateUnavailable):
-            self._watch.operation(self._name, "unavailable", perf_counter() - self._started)

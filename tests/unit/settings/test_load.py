@@ -25,7 +25,7 @@ def test_every_field_of_the_settings_has_its_variable_and_every_variable_its_fie
     fields = {field.name for field in dataclasses.fields(GatewaySettings)}
     named = {variable.field for variable in VARIABLES if variable.field}
     assert named == fields
-    assert [v.name for v in VARIABLES if not v.field] == ["GATEWAY_CONFIG_SOURCE", "GATEWAY_SINGLE_REPLICA"]
+    assert [v.name for v in VARIABLES if not v.field] == ["GATEWAY_SINGLE_REPLICA"]
 
 
 def test_every_problem_is_reported_at_once_and_names_its_variable() -> None:
@@ -126,10 +126,20 @@ def test_lists_are_read_in_order() -> None:
         ("HOST", "0.0.0.0:80", "without port and brackets"),
         ("METRICS_TOKEN", "two words", "visible ASCII"),
         ("SESSION_SECRET", "line\nline", "control character"),
-        ("STATE_URL", "redis://localhost", "not supported by this version"),
-        ("STATE_URL", "postgresql://user:pass@localhost/db", "not supported by this version"),
-        ("STATE_URL", "memory://", "must be memory://local"),
-        ("CONFIG_SOURCE", "store", "not supported by this version"),
+        ("STATE_URL", "mysql://user:pass@localhost/db", "must begin with redis://"),
+        ("STATE_URL", "memory://", "must begin with redis://"),
+        ("STATE_URL", "redis://:secret@/0", "no valid host"),
+        ("STATE_URL", "redis://a,b:x/0", "no valid host"),
+        ("STATE_URL", "redis://a b/0", "a URL cannot have"),
+        ("STATE_URL", "postgres://user:pass@a,b/db", "several hosts"),
+        ("STATE_PREFIX", "Gateway", "lower-case"),
+        ("STATE_PREFIX", "pg_gateway", "keeps for itself"),
+        ("STATE_PREFIX", "a" * 32, "lower-case"),
+        ("STATE_TIMEOUT_MS", "9", "from 10 to"),
+        ("REPLICA_ID", "a b", "visible"),
+        ("CONFIG_SOURCE", "store", "needs a shared state"),
+        ("REDIS_SENTINEL_MASTER", "main", "has no effect without Redis"),
+        ("POSTGRES_SYNCHRONOUS_COMMIT", "on", "has no effect without Postgres"),
         ("CONFIG_SOURCE", "etcd", "must be file"),
         ("RATE_LIMIT_BUCKET_MS", "999", "at least 1000"),
         ("RATE_LIMIT_BUCKET_MS", "60001", "longer than GATEWAY_RATE_LIMIT_WINDOW_MS"),
@@ -200,7 +210,7 @@ def test_only_a_recent_cpython_is_accepted_and_nothing_else_is_said_before(monke
         problem = runtime_problem(implementation, version)
         assert problem is not None
         assert "CPython 3.11 or later" in problem
-    monkeypatch.setattr("common.settings.load.MIN_PYTHON", (99, 0))
+    monkeypatch.setattr("common.settings.runtime.MIN_PYTHON", (99, 0))
     with pytest.raises(SettingsInvalid) as caught:
         load_gateway_settings({"GATEWAY_PORT": "wrong"})
     assert len(caught.value.problems) == 1

@@ -19,6 +19,7 @@ def test_the_secrets_are_the_credentials_and_keys() -> None:
         "GATEWAY_ACCESS_TOKEN",
         "GATEWAY_METRICS_TOKEN",
         "GATEWAY_IDENTITY_SIGNING_KEY",
+        "GATEWAY_STATE_URL",
     }
 
 

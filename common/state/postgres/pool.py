@@ -1,0 +1,317 @@
+"""Connections to one Postgres server, and the jobs that they work through."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from time import perf_counter
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import asyncpg
+
+from common.state.ports import StateMisconfigured, StateUnavailable
+from common.state.watch import StateWatch
+
+T = TypeVar("T")
+Job: TypeAlias = Callable[[asyncpg.Connection], Awaitable[Any]]
+
+MAX_WAITING = 10_000
+"""Jobs, or items of a lane, that wait for a connection; one more fails at once."""
+DIAL_TIMEOUT_S = 3.0
+"""For a whole connection: name, TCP, TLS, login, check. Nothing waits for it but the start."""
+PROBE_S = 1.0
+"""How often a server that nobody asks is asked whether it still answers."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
+
+class Pool:
+    """At most `most` connections, opened as they are needed and kept.
+
+    `dial` gives one that is ready for jobs. The pool is up from a connection's readiness until one fails; meanwhile no
+    job is taken, and one connection is tried in the background.
+    """
+
+    def __init__(
+        self,
+        dial: Callable[[], Awaitable[asyncpg.Connection]],
+        *,
+        most: int,
+        timeout_s: float,
+        watch: StateWatch,
+    ) -> None:
+        self._dial = dial
+        self._most = most
+        self._timeout_s = timeout_s
+        self._watch = watch
+        self._idle: list[asyncpg.Connection] = []
+        self._open = 0
+        self._waiting: deque[tuple[Job, asyncio.Future[Any], float]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._keeper: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+        self._tried = asyncio.Event()
+        self._failure: Exception = StateUnavailable("not connected yet")
+        self._generation = 0
+        self.up = False
+
+    async def start(self) -> None:
+        """See `State.start`."""
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep(), name="state connections")
+        await self._tried.wait()
+        if not self.up and isinstance(self._failure, StateMisconfigured):
+            raise self._failure
+
+    async def close(self) -> None:
+        """Give every connection up; what still waits fails."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+        self._fail(StateUnavailable("closed"))
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *(() if self._keeper is None else (self._keeper,)), return_exceptions=True)
+
+    def submit(self, job: Job) -> asyncio.Future[Any]:
+        """Run a job on a connection; its result. Raises `StateUnavailable` when there is none to be had, and the
+        future does when job and waiting take longer than the time of an operation.
+        """
+        self.refuse_while_down(len(self._waiting))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        deadline = loop.time() + self._timeout_s
+        self._waiting.append((job, future, deadline))
+        self._hire()
+        return future
+
+    def refuse_while_down(self, waiting: int) -> None:
+        """`StateUnavailable` while there is no connection, or when too many wait already."""
+        if not self.up:
+            raise StateUnavailable(str(self._failure))
+        if waiting >= MAX_WAITING:
+            raise StateUnavailable(f"{MAX_WAITING} operations wait for a connection already")
+
+    def _hire(self) -> None:
+        """Let another connection work, if there is work and one to be had."""
+        if not self._waiting:
+            return
+        if self._idle:
+            self._spawn(self._work(self._idle.pop()))
+        elif self._open < self._most:
+            self._open += 1
+            self._spawn(self._work(None))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="state connection")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, connection: asyncpg.Connection | None) -> None:
+        """Work until nothing waits. The connection goes back only when its last job ended as jobs do."""
+        generation = self._generation
+        kept = False
+        try:
+            if connection is None:
+                connection = await self._connect()
+            while self._waiting and generation == self._generation:
+                job, future, deadline = self._waiting.popleft()
+                if not await self._run(connection, job, future, deadline):
+                    return
+            kept = generation == self._generation
+        except Exception as error:  # noqa: BLE001 (one that could not be opened: those that wait are told)
+            self._fail(as_failure(error))
+        finally:
+            if kept and connection is not None:
+                self._idle.append(connection)
+                self._hire()
+            else:
+                self._open -= generation == self._generation
+                if connection is not None:
+                    connection.terminate()
+
+    async def _run(
+        self, connection: asyncpg.Connection, job: Job, future: asyncio.Future[Any], deadline: float
+    ) -> bool:
+        """Whether the connection is still good for another job."""
+        loop = asyncio.get_running_loop()
+        if future.done() or deadline <= loop.time():
+            _fail_one(future, StateUnavailable("no connection was free in time: raise GATEWAY_POSTGRES_POOL_MAX"))
+            return True
+        try:
+            # A little longer than the server gives a statement, so that a server that is there says so itself.
+            async with asyncio.timeout_at(deadline + self._timeout_s / 4):
+                result = await job(connection)
+        except (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
+            _fail_one(future, StateUnavailable(f"the server gave the operation up: {error}"))
+            return True
+        except (asyncpg.DataError, UnicodeEncodeError) as error:
+            _fail_one(future, ValueError(f"the state cannot hold this value: {type(error).__name__}"))
+            return True
+        except asyncio.CancelledError:
+            _fail_one(future, StateUnavailable("closed"))
+            raise
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is the state's)
+            failure = as_failure(error)
+            _fail_one(future, failure)
+            if isinstance(error, asyncpg.PostgresError) and not connection.is_closed() and not _is_leaving(error):
+                return True
+            self._fail(failure)
+            return False
+        if not future.done():
+            future.set_result(result)
+        return True
+
+    async def _connect(self) -> asyncpg.Connection:
+        async with asyncio.timeout(DIAL_TIMEOUT_S):
+            return await self._dial()
+
+    def _fail(self, failure: Exception) -> None:
+        """The server does not answer: give up every connection, tell everybody who waits, and try anew."""
+        self._failure = failure
+        self._generation += 1
+        self._open = 0
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.terminate()
+        waiting, self._waiting = self._waiting, deque()
+        for _, future, _ in waiting:
+            _fail_one(future, StateUnavailable(str(failure)))
+        was_up, self.up = self.up, False
+        if was_up:
+            self._watch.went_down(str(failure))
+        self._lost.set()
+
+    async def _keep(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                connection = await self._connect()
+            except Exception as error:  # noqa: BLE001 (whatever it is, the state is away and is tried again)
+                self._failure = as_failure(error)
+                self._watch.went_down(str(self._failure))
+                self._tried.set()
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 (spreads replicas, hides nothing)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                continue
+            pause_s = _FIRST_PAUSE_S
+            self._lost.clear()
+            self._open += 1
+            self._idle.append(connection)
+            self.up = True
+            self._watch.came_back()
+            self._tried.set()
+            await self._probe_until_lost()
+
+    async def _probe_until_lost(self) -> None:
+        while self.up:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROBE_S):
+                    await self._lost.wait()
+            if self.up and len(self._idle) == self._open:
+                with contextlib.suppress(StateUnavailable):
+                    await self.submit(lambda connection: connection.fetchval("SELECT 1"))
+
+
+class Lane(Generic[T]):
+    """Items of one kind, handed to connections in batches: those of one turn of the loop, and those that came while
+    `at_once` batches were on their way.
+
+    `handle` answers every item of a batch, `fail` tells them that they are not answered.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        handle: Callable[[asyncpg.Connection, list[T]], Awaitable[None]],
+        fail: Callable[[list[T], Exception], None],
+        *,
+        name: str,
+        watch: StateWatch,
+        most: int,
+        at_once: int,
+    ) -> None:
+        """`name` is the operation of which the watch is told, once a batch."""
+        self._name = name
+        self._watch = watch
+        self._pool = pool
+        self._handle = handle
+        self._fail = fail
+        self._most = most
+        self._at_once = at_once
+        self._running = 0
+        self._items: deque[T] = deque()
+        self._called = False
+
+    def add(self, item: T) -> None:
+        """Raises `StateUnavailable` as `Pool.submit` does."""
+        self._pool.refuse_while_down(len(self._items))
+        self._items.append(item)
+        if not self._called:
+            self._called = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._called = False
+        while self._items and self._running < self._at_once:
+            batch = [self._items.popleft() for _ in range(min(self._most, len(self._items)))]
+            try:
+                future = self._pool.submit(self._job(batch))
+            except StateUnavailable as failure:
+                self._fail([*batch, *self._take_all()], failure)
+                return
+            self._running += 1
+            future.add_done_callback(partial(self._ended, batch, perf_counter()))
+
+    def _ended(self, batch: list[T], began: float, done: asyncio.Future[Any]) -> None:
+        self._running -= 1
+        error = done.exception()
+        self._watch.operation(self._name, "ok" if error is None else "unavailable", perf_counter() - began)
+        if isinstance(error, Exception):
+            self._fail(batch, error)
+        if not self._pool.up:
+            self._fail(self._take_all(), error if isinstance(error, Exception) else StateUnavailable("not connected"))
+        self._dispatch()
+
+    def _job(self, batch: list[T]) -> Job:
+        return lambda connection: self._handle(connection, batch)
+
+    def _take_all(self) -> list[T]:
+        items, self._items = list(self._items), deque()
+        return items
+
+
+def _fail_one(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # Whoever was cancelled does not fetch it.
+
+
+def _is_leaving(error: asyncpg.PostgresError) -> bool:
+    """Whether the server, or this connection, is going away (57P, 08), is out of room (53), or only reads (25006)."""
+    state = str(getattr(error, "sqlstate", "") or "")
+    return state.startswith(("57P", "08", "53")) or state == "25006"
+
+
+def as_failure(error: Exception) -> Exception:
+    """A failure as the caller gets it: what waiting does not mend is `StateMisconfigured`."""
+    if isinstance(error, StateUnavailable):
+        return error
+    if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError):
+        return StateMisconfigured(
+            "Postgres refuses the user or password; correct them in the URL of the state "
+            "(postgres://user:password@host/database)"
+        )
+    if isinstance(error, asyncpg.InvalidCatalogNameError):
+        return StateMisconfigured("Postgres has no such database; create it, or correct the URL of the state")
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return StateMisconfigured(
+            "Postgres does not allow this user what the program needs; grant it the role gateway_data (the gateway) "
+            "or gateway_control (the control plane)"
+        )
+    if isinstance(error, TimeoutError):
+        return StateUnavailable("the server does not answer in time")
+    return StateUnavailable((str(error) or type(error).__name__)[:200])

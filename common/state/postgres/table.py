@@ -1,0 +1,65 @@
+"""Route-table revisions and the audit trail on Postgres (`common.state.table_store`)."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+from common.state.postgres.asking import Asking
+from common.state.table_store import ActiveTable, AuditEntry, NewAuditEntry, PointerMove, Revision
+
+
+class PostgresRouteTable:
+    """Implements `RouteTableWriter`; with the data plane's credentials only what `RouteTableReader` has succeeds."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    async def read_table(self, known_revision: int = 0) -> ActiveTable:
+        """See `RouteTableReader.read_table`."""
+        with self._asking.measure("read_table"):
+            rows = await self._asking.rows("SELECT * FROM read_table($1)", known_revision)
+            return ActiveTable(*rows[0]) if rows else ActiveTable(0, None)
+
+    async def move_pointer(self, expected: int, document: bytes, entry: NewAuditEntry) -> PointerMove:
+        """See `RouteTableWriter.move_pointer`."""
+        with self._asking.measure("move_pointer"):
+            rows = await self._asking.rows(
+                "SELECT * FROM move_pointer($1, $2, $3, $4, $5, $6, $7, $8)", expected, document, *astuple(entry)
+            )
+            return PointerMove(*rows[0])
+
+    async def read_revision(self, revision: int) -> tuple[Revision, bytes] | None:
+        """See `RouteTableWriter.read_revision`."""
+        with self._asking.measure("read_revision"):
+            rows = await self._asking.rows(
+                "SELECT revision, time_ms, operator, action, document FROM revisions WHERE revision = $1", revision
+            )
+            return (Revision(*rows[0][:4]), rows[0][4]) if rows else None
+
+    async def list_revisions(self, before: int | None, limit: int) -> list[Revision]:
+        """See `RouteTableWriter.list_revisions`."""
+        with self._asking.measure("list_revisions"):
+            rows = await self._asking.rows(
+                "SELECT revision, time_ms, operator, action FROM revisions "
+                "WHERE $1::bigint IS NULL OR revision < $1 ORDER BY revision DESC LIMIT $2",
+                before,
+                limit,
+            )
+            return [Revision(*row) for row in rows]
+
+    async def append_audit(self, entry: NewAuditEntry) -> AuditEntry:
+        """See `RouteTableWriter.append_audit`."""
+        with self._asking.measure("append_audit"):
+            rows = await self._asking.rows("SELECT * FROM append_audit($1, $2, $3, $4, $5, $6)", *astuple(entry))
+            return AuditEntry(*rows[0], *astuple(entry))
+
+    async def list_audit(self, before: int | None, limit: int) -> list[AuditEntry]:
+        """See `RouteTableWriter.list_audit`."""
+        with self._asking.measure("list_audit"):
+            rows = await self._asking.rows(
+                "SELECT id, time_ms, action, target, operator, scope, client, request_id FROM audit "
+                "WHERE $1::bigint IS NULL OR id < $1 ORDER BY id DESC LIMIT $2",
+                before,
+                limit,
+            )
+            return [AuditEntry(*row) for row in rows]
