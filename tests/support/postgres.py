@@ -6,9 +6,10 @@ import asyncio
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,8 +86,15 @@ class Postgres:
             )
 
     def stop(self) -> None:
-        """End it at once, as in a crash of the server."""
+        """End it: connections are cut, as in a restart by an operator."""
+        self.child.interrupt()
         self.child.stop()
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the server and to the process of each connection, which are groups of their own."""
+        for pid in (self.child.pid, *_children_of(self.child.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def restart(self) -> None:
         """Start it again on its port and folder."""
@@ -133,6 +141,16 @@ def _start(children: Children, folder: Path, port: int, env: Mapping[str, str] |
     ready = [str(_program("pg_isready")), "-h", "127.0.0.1", "-p", str(port), "-q"]
     eventually(lambda: subprocess.run(ready, check=False, timeout=20).returncode == 0, within_s=60)
     return child
+
+
+def _children_of(parent: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # Behind the name, which may hold anything: state, then the parent.
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(stat.parent.name))
+    return found
 
 
 def _program(name: str) -> Path:

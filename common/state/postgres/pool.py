@@ -21,6 +21,7 @@ Job: TypeAlias = Callable[[asyncpg.Connection], Awaitable[Any]]
 
 MAX_WAITING = 10_000
 """Jobs, or items of a lane, that wait for a connection; one more fails at once."""
+LATE = "no answer in time: the server is slow, or GATEWAY_POSTGRES_POOL_MAX is too low for what waits"
 DIAL_TIMEOUT_S = 3.0
 """For a whole connection: name, TCP, TLS, login, check. Nothing waits for it but the start."""
 PROBE_S = 1.0
@@ -50,7 +51,7 @@ class Pool:
         self._watch = watch
         self._idle: list[asyncpg.Connection] = []
         self._open = 0
-        self._waiting: deque[tuple[Job, asyncio.Future[Any], float]] = deque()
+        self._waiting: deque[tuple[Job, asyncio.Future[Any]]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
@@ -83,8 +84,9 @@ class Pool:
         self.refuse_while_down(len(self._waiting))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        deadline = loop.time() + self._timeout_s
-        self._waiting.append((job, future, deadline))
+        late = loop.call_later(self._timeout_s, _fail_one, future, StateUnavailable(LATE))
+        future.add_done_callback(lambda _: late.cancel())
+        self._waiting.append((job, future))
         self._hire()
         return future
 
@@ -118,8 +120,9 @@ class Pool:
             if connection is None:
                 connection = await self._connect()
             while self._waiting and generation == self._generation:
-                job, future, deadline = self._waiting.popleft()
-                if not await self._run(connection, job, future, deadline):
+                job, future = self._waiting.popleft()
+                # One that is done was too late, or its caller has left.
+                if not future.done() and not await self._run(connection, job, future):
                     return
             kept = generation == self._generation
         except Exception as error:  # noqa: BLE001 (one that could not be opened: those that wait are told)
@@ -133,17 +136,11 @@ class Pool:
                 if connection is not None:
                     connection.terminate()
 
-    async def _run(
-        self, connection: asyncpg.Connection, job: Job, future: asyncio.Future[Any], deadline: float
-    ) -> bool:
+    async def _run(self, connection: asyncpg.Connection, job: Job, future: asyncio.Future[Any]) -> bool:
         """Whether the connection is still good for another job."""
-        loop = asyncio.get_running_loop()
-        if future.done() or deadline <= loop.time():
-            _fail_one(future, StateUnavailable("no connection was free in time: raise GATEWAY_POSTGRES_POOL_MAX"))
-            return True
         try:
-            # A little longer than the server gives a statement, so that a server that is there says so itself.
-            async with asyncio.timeout_at(deadline + self._timeout_s / 4):
+            # Longer than the server gives a statement: one that is there says so itself, and keeps its connection.
+            async with asyncio.timeout(self._timeout_s * 1.25):
                 result = await job(connection)
         except (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
             _fail_one(future, StateUnavailable(f"the server gave the operation up: {error}"))
@@ -178,7 +175,7 @@ class Pool:
         for connection in idle:
             connection.terminate()
         waiting, self._waiting = self._waiting, deque()
-        for _, future, _ in waiting:
+        for _, future in waiting:
             _fail_one(future, StateUnavailable(str(failure)))
         was_up, self.up = self.up, False
         if was_up:

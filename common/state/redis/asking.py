@@ -38,7 +38,10 @@ class Asking:
         if isinstance(reply, NoScriptError):
             # It has not run, so this is no second time; and from now on the server knows it.
             reply = await self.servers.ask(key, script.by_text, script.text, len(keys), *keys, *args)
-        return self._answer(reply)
+        answer = self._answer(reply)
+        if not script.is_answer(answer):
+            raise StateUnavailable("the server's answer makes no sense; is it a Redis, and the one that is meant?")
+        return answer
 
     async def command(self, key: bytes, *command: Part) -> Reply:
         """Send one command to the server of `key`. Raises `StateUnavailable`."""

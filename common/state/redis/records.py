@@ -30,7 +30,7 @@ def read_session_record(id_hash: str, value: bytes) -> Session:
         mark, created, touched, idle_end, end, _, body = value.split(b" ", 6)
         subject, email, roles = orjson.loads(body)
         session = Session(id_hash, subject, email, tuple(roles), int(created), int(touched), int(idle_end), int(end))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError):
         raise Foreign("a session") from None
     if mark != b"w1" or not _are_text(subject, email, *session.roles) or not isinstance(roles, list):
         raise Foreign("a session")
@@ -60,7 +60,7 @@ def read_heartbeat_record(value: bytes) -> Heartbeat:
         mark, time_ms, body = value.split(b" ", 2)
         replica, revision, last_error = orjson.loads(body)
         heartbeat = Heartbeat(replica, revision, last_error, int(time_ms))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError):
         raise Foreign("a heartbeat") from None
     if mark != b"w1" or type(revision) is not int or not _are_text(replica, last_error):
         raise Foreign("a heartbeat")
@@ -77,7 +77,7 @@ def read_audit_record(value: bytes) -> AuditEntry:
         mark, number, time_ms, body = value.split(b" ", 3)
         told: list[Any] = orjson.loads(body)
         entry = AuditEntry(int(number), int(time_ms), *told)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError):
         raise Foreign("an audit entry") from None
     if mark != b"w1" or not _are_text(*told):
         raise Foreign("an audit entry")

@@ -12,27 +12,37 @@ class Script:
     One that only reads is run by the commands that need no more than the right to read its keys.
     """
 
-    __slots__ = ("by_digest", "by_text", "digest", "name", "text")
+    __slots__ = ("_numbers", "by_digest", "by_text", "digest", "name", "text")
 
-    def __init__(self, name: str, *, reads: bool = False) -> None:
+    def __init__(self, name: str, *, numbers: int, reads: bool = False) -> None:
+        """`numbers` is how many numbers its answer begins with, 0 for an answer that is a number."""
         self.name = name
+        self._numbers = numbers
         self.by_digest, self.by_text = ("EVALSHA_RO", "EVAL_RO") if reads else ("EVALSHA", "EVAL")
         self.text = (Path(__file__).parent / "lua" / f"{name}.lua").read_bytes()
         self.digest = sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
+    def is_answer(self, reply: object) -> bool:
+        """Whether a reply has the form of this script's answers; anything may listen at an address."""
+        if not self._numbers:
+            return type(reply) is int
+        if not isinstance(reply, list) or len(reply) < self._numbers:
+            return False
+        return all(type(part) is int for part in reply[: self._numbers])
 
-CREATE_SESSION = Script("create_session")
-READ_SESSIONS = Script("read_sessions", reads=True)
-TOUCH_SESSION = Script("touch_session")
-DELETE_SESSION = Script("delete_session")
-DELETE_SUBJECT_SESSIONS = Script("delete_subject_sessions")
-CHECK_BUDGETS = Script("check_budgets")
-WRITE_DECISION = Script("write_decision")
-BEAT = Script("beat")
-LIST_HEARTBEATS = Script("list_heartbeats", reads=True)
-TAKE_LEASE = Script("take_lease")
-RENEW_LEASE = Script("renew_lease")
-READ_TABLE = Script("read_table", reads=True)
-MOVE_POINTER = Script("move_pointer")
-APPEND_AUDIT = Script("append_audit")
-LIST_REVISIONS = Script("list_revisions", reads=True)
+
+CREATE_SESSION = Script("create_session", numbers=2)
+READ_SESSIONS = Script("read_sessions", numbers=1, reads=True)
+TOUCH_SESSION = Script("touch_session", numbers=2)
+DELETE_SESSION = Script("delete_session", numbers=2)
+DELETE_SUBJECT_SESSIONS = Script("delete_subject_sessions", numbers=2)
+CHECK_BUDGETS = Script("check_budgets", numbers=2)
+WRITE_DECISION = Script("write_decision", numbers=0)
+BEAT = Script("beat", numbers=0)
+LIST_HEARTBEATS = Script("list_heartbeats", numbers=1, reads=True)
+TAKE_LEASE = Script("take_lease", numbers=1)
+RENEW_LEASE = Script("renew_lease", numbers=0)
+READ_TABLE = Script("read_table", numbers=2, reads=True)
+MOVE_POINTER = Script("move_pointer", numbers=2)
+APPEND_AUDIT = Script("append_audit", numbers=2)
+LIST_REVISIONS = Script("list_revisions", numbers=1, reads=True)
