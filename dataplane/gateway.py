@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
@@ -30,6 +32,7 @@ from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel
 from dataplane.record import Recorder
 from dataplane.reload.file_table import FileTable
+from dataplane.reload.store_table import StoreTable
 from dataplane.state_watch import StateMetrics
 from dataplane.upstream.breaker import UpstreamBreaker
 from dataplane.upstream.client import PooledClient
@@ -67,7 +70,7 @@ class Gateway:
         self.wheel = TimerWheel(clock)
         self.state = self._open_state(now_ms)
         self.tasks = TaskKeeper(self._task_died)
-        self.configuration = FileTable(settings, log, self.metrics)
+        self.configuration = self._build_table()
         self._pool = UpstreamPool(self.wheel, max_idle=settings.upstream_pool_max, idle_s=settings.upstream_pool_idle_s)
         self._access = self._build_access(clock)
         self._signer = self._build_signer()
@@ -135,6 +138,12 @@ class Gateway:
         )
         watch = StateMetrics(self.metrics, self.log, url.partition(":")[0])
         return open_state(url, options, watch=watch, now_ms=now_ms)
+
+    def _build_table(self) -> TableSource:
+        if self.settings.config_source == "file":
+            return FileTable(self.settings, self.log, self.metrics)
+        replica = self.settings.replica_id or f"{socket.gethostname()}-{os.getpid()}"
+        return StoreTable(self.settings, self.state, self.log, self.metrics, replica=replica)
 
     def _build_access(self, clock: Callable[[], float]) -> AccessClient | None:
         settings = self.settings

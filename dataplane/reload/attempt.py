@@ -46,18 +46,23 @@ def attempt(path: Path, settings: GatewaySettings, seen: str) -> Loaded | Refuse
     except OSError as error:
         reason = f"{path} cannot be read: {error.strerror or error}"
         return Unchanged() if reason == seen else Refused(reason, reason)
+    return attempt_text(text, str(path), settings, seen)
+
+
+def attempt_text(text: bytes, name: str, settings: GatewaySettings, seen: str = "") -> Loaded | Refused | Unchanged:
+    """Compile a table, unless it is what `seen` stands for. `name` is what a refusal calls it."""
     token = hashlib.sha256(text).hexdigest()
     if token == seen:
         return Unchanged()
     try:
         table = load_route_table(text, settings.route_defaults)
     except RouteTableInvalid as invalid:
-        return Refused(token, f"{path} is not a valid route table: {invalid}", invalid.problems)
+        return Refused(token, f"{name} is not a valid route table: {invalid}", invalid.problems)
     except Exception as error:  # noqa: BLE001 (a bug in compiling must leave the running table as it is)
-        return Refused(token, f"{path} could not be compiled: {type(error).__name__}")
+        return Refused(token, f"{name} could not be compiled: {type(error).__name__}")
     problems = unfit_for(table, settings)
     if problems:
-        return Refused(token, f"{path} does not fit the deployment: {summary(problems)}", problems)
+        return Refused(token, f"{name} does not fit the deployment: {summary(problems)}", problems)
     return Loaded(token, table)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from watchfiles import awatch
 
 from dataplane.net.tasks import TaskKeeper
-from dataplane.reload.attempt import Loaded, Refused, attempt, trusted_proxies_of
-from dataplane.reload.policy import policy_lines, surroundings_of
+from dataplane.reload.attempt import Loaded, Refused, attempt
+from dataplane.reload.served import ServedTable
 from dataplane.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ POLL_S = 5.0
 SETTLE_MS = 400
 """Notifications closer together than this are one change."""
 STEP_MS = 50
-LINES_AT_ONCE = 100
-"""Log lines of a large table written before other work gets its turn."""
 
 
 class FileTable:
@@ -43,17 +41,16 @@ class FileTable:
         *,
         on_change: Callable[[Snapshot], None] | None = None,
         poll_s: float = POLL_S,
+        served: ServedTable | None = None,
     ) -> None:
+        """`served` is shared with another source that takes over; then `on_change` is its own."""
         self._settings = settings
         self._path = settings.config
         self._log = log
-        self._metrics = metrics
-        self._on_change = on_change
+        self._served = served or ServedTable(settings, log, metrics, on_change=on_change)
         self._poll_s = poll_s
-        self._current: Snapshot | None = None
         self._running = ""
         self._seen = ""
-        self._last_error: str | None = None
         self._attempts = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._tasks = TaskKeeper(self._watcher_died)
@@ -61,15 +58,15 @@ class FileTable:
 
     @property
     def current(self) -> Snapshot | None:
-        return self._current
+        return self._served.current
 
     @property
     def last_error(self) -> str | None:
-        return self._last_error
+        return self._served.last_error
 
     @property
     def generation(self) -> int:
-        return 0 if self._current is None else self._current.generation
+        return self._served.generation
 
     async def start(self) -> None:
         """Try to load the file, then watch it. A missing or invalid file is reported, and taken when it gets valid."""
@@ -95,59 +92,17 @@ class FileTable:
             if isinstance(result, Loaded):
                 await self._take(result)
             elif isinstance(result, Refused):
-                self._refuse(result)
-            return self._last_error is None
+                self._seen = result.token
+                self._served.refuse(result)
+            return self._served.last_error is None
 
     async def _take(self, loaded: Loaded) -> None:
         self._seen = loaded.token
         if loaded.token == self._running:
-            if self._last_error is not None:
-                self._last_error = None
-                self._metrics.config_reloads.inc("ok")
-                self._log.info("configuration file is valid again", generation=self.generation)
+            self._served.recovered("configuration file is valid again")
             return
-        snapshot = Snapshot(
-            table=loaded.table,
-            generation=self.generation + 1,
-            revision=0,
-            source="file",
-            trusted_proxies=trusted_proxies_of(loaded.table, self._settings),
-        )
-        self._current = snapshot
         self._running = loaded.token
-        self._last_error = None
-        self._metrics.config_reloads.inc("ok")
-        self._metrics.config_revision.set(snapshot.revision)
-        self._metrics.trusted_proxies.set(len(snapshot.trusted_proxies))
-        self._tell(snapshot)
-        await self._announce(snapshot)
-
-    def _refuse(self, refused: Refused) -> None:
-        self._seen = refused.token
-        self._last_error = refused.reason
-        self._metrics.config_reloads.inc("failed")
-        self._log.error(
-            "configuration refused" if self._current is None else "configuration refused, the last valid one serves on",
-            error=refused.reason,
-            problems=[str(problem) for problem in refused.problems],
-            generation=self.generation,
-        )
-
-    def _tell(self, snapshot: Snapshot) -> None:
-        if self._on_change is None:
-            return
-        try:
-            self._on_change(snapshot)
-        except Exception as error:  # noqa: BLE001 (what listens may not end the reloading)
-            self._log.error("a listener of the configuration failed", exc=error, generation=snapshot.generation)
-
-    async def _announce(self, snapshot: Snapshot) -> None:
-        lines = await asyncio.to_thread(lambda: tuple(policy_lines(snapshot, surroundings_of(self._settings))))
-        for number, line in enumerate(lines, start=1):
-            write = self._log.warning if line.level == "warning" else self._log.info
-            write(line.msg, **line.fields)
-            if number % LINES_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        await self._served.take(loaded, source="file")
 
     async def _watch(self) -> None:
         while not self._stopping.is_set():
@@ -182,5 +137,5 @@ class FileTable:
             return
 
     def _watcher_died(self, name: str, error: BaseException) -> None:
-        self._last_error = f"the {name} ended: the file is not watched any more"
+        self._served.last_error = f"the {name} ended: the file is not watched any more"
         self._log.error("a task died", task=name, exc=error)
