@@ -63,7 +63,7 @@ class RedisCoordination:
 
     async def _hold(self, lease: Lease, keep_ms: int) -> int:
         held, _ = self._asking.keys.lease(lease.name)
-        end: int = await self._asking.script(RENEW_LEASE, (held,), f"w1 {lease.fence} {lease.owner}", keep_ms)
+        end: int = await self._asking.script(RENEW_LEASE, (held,), f"l1 {lease.fence} {lease.owner}", keep_ms)
         return end
 
     async def publish_challenge(self, token: str, answer: str, keep_ms: int) -> None:
@@ -72,14 +72,14 @@ class RedisCoordination:
         with asking.measure("publish_challenge"):
             key = asking.keys.challenge(token).encode()
             # A key is gone when the clock has passed its time; the challenge is over when the clock has reached it.
-            await asking.command(key, "SET", key, f"w1 {answer}", "PX", max(keep_ms - 1, 1))
+            await asking.command(key, "SET", key, f"c1 {answer}", "PX", max(keep_ms - 1, 1))
 
     async def read_challenge(self, token: str) -> str | None:
         """See `ChallengeStore.read_challenge`."""
         asking = self._asking
         with asking.measure("read_challenge") as measured:
             value = await asking.text(asking.keys.challenge(token).encode(), measured)
-            if value is None or value.startswith(b"w1 "):
+            if value is None or value.startswith(b"c1 "):
                 return None if value is None else value[3:].decode("utf-8", "replace")
             measured.found_foreign()
             return None

@@ -1,6 +1,7 @@
 """Values on Redis: what is written, and what is read back or told apart as not ours.
 
-A value begins with `w1 `, the format's version. `Foreign` is what a reader raises for anything else.
+A value begins with the letter of its kind and the format's version, such as `s1 ` for a session. `Foreign` is what a
+reader raises for anything else.
 """
 
 from __future__ import annotations
@@ -25,27 +26,30 @@ def session_payload(new: NewSession) -> bytes:
 
 
 def read_session_record(id_hash: str, value: bytes) -> Session:
-    """`w1 <created> <touched> <idle end> <end> <digest> <JSON>` as a session."""
+    """`s1 <created> <touched> <idle end> <end> <digest> <JSON>` as a session."""
     try:
-        mark, created, touched, idle_end, end, _, body = value.split(b" ", 6)
+        mark, created, touched, idle_end, end, digest, body = value.split(b" ", 6)
         subject, email, roles = orjson.loads(body)
         session = Session(id_hash, subject, email, tuple(roles), int(created), int(touched), int(idle_end), int(end))
     except (ValueError, TypeError, AttributeError):
         raise Foreign("a session") from None
-    if mark != b"w1" or not _are_text(subject, email, *session.roles) or not isinstance(roles, list):
+    times = (created, touched, idle_end, end)
+    if mark != b"s1" or len(digest) != 32 or not all(time.isdigit() and len(time) <= 15 for time in times):
+        raise Foreign("a session")
+    if not isinstance(roles, list) or not _are_text(subject, email, *roles):
         raise Foreign("a session")
     return session
 
 
 def read_decision_record(value: bytes) -> Decision:
-    """`w1 <decided> <0 or 1> <reason>` as a decision."""
+    """`d1 <decided> <0 or 1> <reason>` as a decision."""
     parts = value.split(b" ", 3)
     try:
         mark, decided, allow, reason = parts
         decision = Decision(allow == b"1", reason.decode(), int(decided))
     except ValueError:
         raise Foreign("a decision") from None
-    if mark != b"w1" or allow not in (b"0", b"1"):
+    if mark != b"d1" or allow not in (b"0", b"1"):
         raise Foreign("a decision")
     return decision
 
@@ -55,14 +59,14 @@ def heartbeat_payload(replica: str, revision: int, last_error: str) -> bytes:
 
 
 def read_heartbeat_record(value: bytes) -> Heartbeat:
-    """`w1 <time> <JSON>` as a heartbeat."""
+    """`h1 <time> <JSON>` as a heartbeat."""
     try:
         mark, time_ms, body = value.split(b" ", 2)
         replica, revision, last_error = orjson.loads(body)
         heartbeat = Heartbeat(replica, revision, last_error, int(time_ms))
     except (ValueError, TypeError, AttributeError):
         raise Foreign("a heartbeat") from None
-    if mark != b"w1" or type(revision) is not int or not _are_text(replica, last_error):
+    if mark != b"h1" or type(revision) is not int or not _are_text(replica, last_error):
         raise Foreign("a heartbeat")
     return heartbeat
 
@@ -72,14 +76,14 @@ def audit_payload(entry: NewAuditEntry) -> bytes:
 
 
 def read_audit_record(value: bytes) -> AuditEntry:
-    """`w1 <id> <time> <JSON>` as an entry of the audit trail."""
+    """`a1 <id> <time> <JSON>` as an entry of the audit trail."""
     try:
         mark, number, time_ms, body = value.split(b" ", 3)
         told: list[Any] = orjson.loads(body)
         entry = AuditEntry(int(number), int(time_ms), *told)
     except (ValueError, TypeError, AttributeError):
         raise Foreign("an audit entry") from None
-    if mark != b"w1" or not _are_text(*told):
+    if mark != b"a1" or not _are_text(*told):
         raise Foreign("an audit entry")
     return entry
 

@@ -14,12 +14,15 @@ class Script:
 
     __slots__ = ("_numbers", "by_digest", "by_text", "digest", "name", "text")
 
-    def __init__(self, name: str, *, numbers: int, reads: bool = False) -> None:
-        """`numbers` is how many numbers its answer begins with, 0 for an answer that is a number."""
+    def __init__(self, name: str, *, numbers: int, reads: bool = False, after: str = "") -> None:
+        """`numbers` is how many numbers its answer begins with, 0 for an answer that is a number.
+
+        `after` is a file whose functions it uses.
+        """
         self.name = name
         self._numbers = numbers
         self.by_digest, self.by_text = ("EVALSHA_RO", "EVAL_RO") if reads else ("EVALSHA", "EVAL")
-        self.text = (Path(__file__).parent / "lua" / f"{name}.lua").read_bytes()
+        self.text = b"".join(_text(part) for part in (after, name) if part)
         self.digest = sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
     def is_answer(self, reply: object) -> bool:
@@ -31,10 +34,14 @@ class Script:
         return all(type(part) is int for part in reply[: self._numbers])
 
 
-CREATE_SESSION = Script("create_session", numbers=2)
+def _text(name: str) -> bytes:
+    return (Path(__file__).parent / "lua" / f"{name}.lua").read_bytes()
+
+
+CREATE_SESSION = Script("create_session", numbers=2, after="session_record")
 READ_SESSIONS = Script("read_sessions", numbers=1, reads=True)
-TOUCH_SESSION = Script("touch_session", numbers=2)
-DELETE_SESSION = Script("delete_session", numbers=2)
+TOUCH_SESSION = Script("touch_session", numbers=2, after="session_record")
+DELETE_SESSION = Script("delete_session", numbers=2, after="session_record")
 DELETE_SUBJECT_SESSIONS = Script("delete_subject_sessions", numbers=2)
 CHECK_BUDGETS = Script("check_budgets", numbers=2)
 WRITE_DECISION = Script("write_decision", numbers=0)

@@ -1,7 +1,7 @@
 -- Counts requests against budgets: the sliding window of common/state/budgets.py, by this server's clock.
 -- KEYS: one a budget. ARGV: four a budget: limit, window ms, bucket ms, how many requests ask.
 -- Answers {now ms, values that were not ours, then four a budget: granted, used before, reset ms, wait ms}.
--- A value is the packed list "w1", newest bucket, then age and count of each bucket that is not empty, oldest first.
+-- A value is the packed list "b1", newest bucket, then age and count of each bucket that is not empty, oldest first.
 local time = redis.call('TIME')
 local server_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local answer = {server_ms, 0}
@@ -16,7 +16,7 @@ local function counted(raw, bucket, lasts)
   local values = {pcall(cmsgpack.unpack, raw)}
   local newest = values[3]
   -- One that lies ahead by more than a window is of no use: the server's clock was set back since.
-  if not values[1] or values[2] ~= 'w1' or not whole(newest) or newest > bucket + lasts then return nil end
+  if not values[1] or values[2] ~= 'b1' or not whole(newest) or newest > bucket + lasts then return nil end
   local counts = {}
   local place = 0
   local passed = math.max(bucket - newest, 0)
@@ -66,7 +66,7 @@ for place, key in ipairs(KEYS) do
     else
       counts[last + 1], counts[last + 2] = 0, granted
     end
-    redis.call('SET', key, cmsgpack.pack('w1', bucket, unpack(counts)), 'PX', (bucket + lasts) * bucket_ms - now)
+    redis.call('SET', key, cmsgpack.pack('b1', bucket, unpack(counts)), 'PX', (bucket + lasts) * bucket_ms - now)
   end
 
   -- Until fewer than `limit` are counted: from the oldest on, buckets leave.

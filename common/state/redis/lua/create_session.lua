@@ -10,7 +10,7 @@ local foreign = 0
 
 local known = redis.pcall('GET', session)
 if known then
-  if type(known) == 'string' and string.match(known, '^w1 %d+ %d+ %d+ %d+ %x+ .') then return {now, 0} end
+  if session_record(known) then return {now, 0} end
   foreign = foreign + 1
 end
 local highest = redis.pcall('ZREVRANGE', index, 0, 0, 'WITHSCORES')
@@ -39,7 +39,7 @@ end
 
 local expires = now + age_ms
 local idle = math.min(now + idle_ms, expires)
-local record = string.format('w1 %.0f %.0f %.0f %.0f %s', now, now, idle, expires, payload)
+local record = string.format('s1 %.0f %.0f %.0f %.0f %s', now, now, idle, expires, payload)
 -- A key is gone when the clock has passed its time, a session is over when the clock has reached it.
 redis.call('SET', session, record, 'PXAT', string.format('%.0f', idle - 1))
 -- In the order of creation, within one millisecond too.

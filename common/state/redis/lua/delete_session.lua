@@ -3,7 +3,7 @@
 local value = redis.pcall('GET', KEYS[1])
 if not value then return {0, 0} end
 redis.call('DEL', KEYS[1])
-local digest = type(value) == 'string' and string.match(value, '^w1 %d+ %d+ %d+ %d+ (%x+) .')
+local _, _, _, _, digest = session_record(value)
 if not digest then return {1, 0} end
 redis.pcall('ZREM', ARGV[2] .. digest, ARGV[1])
 return {0, 1}

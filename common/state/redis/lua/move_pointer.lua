@@ -13,7 +13,7 @@ for place, kind in ipairs({'hash', 'list', 'hash', 'list', 'string'}) do
   if found ~= 'none' and found ~= kind then return redis.error_reply('FOREIGN ' .. KEYS[place] .. ' is a ' .. found) end
 end
 local id = redis.call('INCR', KEYS[5])
-redis.call('RPUSH', KEYS[4], string.format('w1 %.0f %s %s', id, now, ARGV[5]))
+redis.call('RPUSH', KEYS[4], string.format('a1 %.0f %s %s', id, now, ARGV[5]))
 redis.call('HSET', KEYS[3], 'document', ARGV[2], 'time', now, 'operator', ARGV[3], 'action', ARGV[4])
 redis.call('RPUSH', KEYS[2], revision)
 redis.call('HSET', KEYS[1], 'revision', revision, 'time', now)

@@ -8,7 +8,7 @@ local held = redis.pcall('GET', KEYS[1])
 if held then
   local number, owner
   if type(held) == 'string' then
-    number, owner = string.match(held, '^w1 (%d+) (.*)$')
+    number, owner = string.match(held, '^l1 (%d+) (.*)$')
   end
   if not number then
     foreign = 1
@@ -28,5 +28,5 @@ if not fence then
   end
   fence = string.format('%.0f', counted)
 end
-redis.call('SET', KEYS[1], 'w1 ' .. fence .. ' ' .. ARGV[1], 'PXAT', string.format('%.0f', gone - 1))
+redis.call('SET', KEYS[1], 'l1 ' .. fence .. ' ' .. ARGV[1], 'PXAT', string.format('%.0f', gone - 1))
 return {foreign, tonumber(fence), gone}
