@@ -43,4 +43,5 @@ def test_each_metric_that_a_page_names_exists(page: Path) -> None:
     named = set(re.findall(r"\b(gateway_[a-z_]+)\b", page.read_text()))
     cookies = {"gateway_session", "gateway_oidc_state"}
     suffixes = {f"{name}{suffix}" for name in known for suffix in ("_bucket", "_sum", "_count")}
-    assert named <= known | cookies | suffixes | set(ERRORS)
+    roles = {"gateway_data", "gateway_control"}
+    assert named <= known | cookies | suffixes | roles | set(ERRORS)

@@ -138,7 +138,7 @@ async def refused(gw: Running) -> Answer:
 
 @provokes("not_ready")
 async def no_table(gw: Running) -> Answer:
-    gw.gateway.configuration._current = None
+    gw.gateway.configuration._served.current = None  # type: ignore[attr-defined]
     return await gw.get("/")
 
 
