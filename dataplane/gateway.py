@@ -71,7 +71,12 @@ class Gateway:
         self.state = self._open_state(now_ms)
         self.tasks = TaskKeeper(self._task_died)
         self.configuration = self._build_table()
-        self._pool = UpstreamPool(self.wheel, max_idle=settings.upstream_pool_max, idle_s=settings.upstream_pool_idle_s)
+        self._pool = UpstreamPool(
+            self.wheel,
+            max_idle=settings.upstream_pool_max,
+            idle_s=settings.upstream_pool_idle_s,
+            fast_lane=settings.http_fast_lane,
+        )
         self._access = self._build_access(clock)
         self._signer = self._build_signer()
         self.websockets = Connections(settings.ws_max_connections, settings.ws_max_per_principal)
@@ -87,6 +92,7 @@ class Gateway:
             ),
             self.wheel,
             self.tasks,
+            fast_lane=settings.http_fast_lane,
         )
         self.metrics.connections.read_from(lambda: self._listener.open_connections)
         self.metrics.websockets.read_from(lambda: len(self.websockets.open))

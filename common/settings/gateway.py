@@ -35,6 +35,8 @@ class GatewaySettings:
     config: Path = Path("gateway.json")
     config_source: Literal["file", "store"] = "file"
     log_level: LogLevel = "info"
+    http_fast_lane: bool = True
+    """Off: h11 reads every head, the plain ones too."""
     metrics_token: Secret | None = None
     shutdown_timeout_s: float = 15.0
 

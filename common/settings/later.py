@@ -39,7 +39,5 @@ LATER = frozenset(
         "GATEWAY_PROTECTED_ROUTES",
         # several workers
         "GATEWAY_WORKERS",
-        # the fast lane of the HTTP parser
-        "GATEWAY_HTTP_FAST_LANE",
     }
 )

@@ -98,6 +98,17 @@ class Boolean:
         return text == "true"
 
 
+class Switch:
+    """`on` or `off`."""
+
+    form = "`on` or `off`"
+
+    def __call__(self, text: str) -> bool:
+        if text not in ("on", "off"):
+            raise ValueError("must be on or off")
+        return text == "on"
+
+
 class Function:
     """A parser from a function and its form."""
 

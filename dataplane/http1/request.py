@@ -13,13 +13,13 @@ HEADERS_MAX = 100
 """Default of `GATEWAY_MAX_HEADERS`."""
 
 # Names that a reader who takes `_` and `.` for `-` would frame the body by. No caller means well with them.
-_FRAMING_LOOKALIKES = frozenset(
+FRAMING_LOOKALIKES = frozenset(
     word + mark + other
     for word, other in ((b"content", b"length"), (b"transfer", b"encoding"))
     for mark in (b"_", b".")
 )
 # The headers that decide something here; all others pass through this module unread.
-_DECIDING = _FRAMING_LOOKALIKES | {
+_DECIDING = FRAMING_LOOKALIKES | {
     b"host",
     b"content-length",
     b"transfer-encoding",
@@ -122,7 +122,7 @@ def _decide(raw: bytes, deciding: _Lines, *, http_1_0: bool) -> tuple[Authority 
             if not http_1_0 and value.lower() != b"100-continue":
                 raise ProtocolError("expectation_failed", "an expectation other than 100-continue")
             expects_continue = not http_1_0
-        elif name in _FRAMING_LOOKALIKES:
+        elif name in FRAMING_LOOKALIKES:
             raise ProtocolError("bad_request", "a header that passes for a framing header")
     return host, body_length or 0, connection, expects_continue
 

@@ -10,7 +10,7 @@ from dataplane.http1.heads import CHUNKED, UNTIL_CLOSE, ProtocolError, ResponseH
 RESPONSE_HEADERS_MAX = 500
 """Well above what applications send; the head's 64 KiB alone would admit some 16 000 lines."""
 
-_REASON_MAX_BYTES = 128
+REASON_MAX_BYTES = 128
 _NOT_REASON = bytes(byte for byte in range(256) if not 0x20 <= byte <= 0x7E)
 _BODILESS = frozenset({204, 205, 304})
 # h11 reads an interim response only after the request it answers, and 101 only after one that asked for it; which
@@ -54,18 +54,18 @@ def read_response_head(raw: bytes, request_method: str) -> ResponseHead:
             check_coding(raw, "bad_gateway")
             declared = CHUNKED
 
-    body_length, framed = _body(event.status_code, request_method, declared)
+    body_length, framed = body_of(event.status_code, request_method, declared)
     persistent = b"close" not in connection and (not http_1_0 or b"keep-alive" in connection)
     return ResponseHead(
         status=event.status_code,
-        reason=event.reason.translate(None, _NOT_REASON)[:_REASON_MAX_BYTES],
+        reason=event.reason.translate(None, _NOT_REASON)[:REASON_MAX_BYTES],
         headers=headers,
         body_length=body_length,
         keep_alive=persistent and framed,
     )
 
 
-def _body(status: int, request_method: str, declared: int) -> tuple[int, bool]:
+def body_of(status: int, request_method: str, declared: int) -> tuple[int, bool]:
     """Length of the body, and whether the connection stands at a message's start behind it."""
     if status < 200:
         if declared != UNTIL_CLOSE:

@@ -16,7 +16,6 @@ from dataplane.exchange import Exchange, PauseListener
 from dataplane.http1.body import ChunkedBody, LengthBody
 from dataplane.http1.buffer import HeadBuffer
 from dataplane.http1.heads import CHUNKED, ProtocolError, RequestHead, ResponseHead
-from dataplane.http1.request import read_request_head
 from dataplane.http1.write import CONTINUE, LAST_CHUNK, chunk_parts, reason_phrase, response_framing, response_head
 from dataplane.net.dates import http_date
 from dataplane.net.hangup import Hangup, hangup
@@ -24,6 +23,7 @@ from dataplane.net.request_body import Decoder, RequestBody
 from dataplane.net.timers import Timer, TimerWheel
 
 if TYPE_CHECKING:
+    from dataplane.http1.readers import RequestReader
     from dataplane.net.tasks import TaskKeeper
     from dataplane.replies import Reply
 
@@ -77,6 +77,7 @@ class Listener(Protocol):
 
     handler: Handler
     limits: ConnectionLimits
+    read_head: RequestReader
     wheel: TimerWheel
     tasks: TaskKeeper
     draining: bool
@@ -234,7 +235,7 @@ class DownstreamConnection(asyncio.Protocol):
             try:
                 raw = self._buffer.take()
                 if raw is not None:
-                    return self._begin(read_request_head(raw, max_headers=self._listener.limits.max_headers))
+                    return self._begin(self._listener.read_head(raw))
             except ProtocolError as error:
                 self._refuse(error)
                 return None

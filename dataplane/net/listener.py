@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from dataplane.http1.readers import request_reader
 from dataplane.net.connection import ConnectionLimits, DownstreamConnection, Handler
 from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel
@@ -24,9 +25,12 @@ class HttpListener:
         limits: ConnectionLimits,
         wheel: TimerWheel,
         tasks: TaskKeeper,
+        *,
+        fast_lane: bool,
     ) -> None:
         self.handler = handler
         self.limits = limits
+        self.read_head = request_reader(limits.max_headers, fast_lane=fast_lane)
         self.wheel = wheel
         self.tasks = tasks
         self.draining = False

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 from dataplane.http1.body import ChunkedBody, LengthBody, UntilCloseBody
 from dataplane.http1.buffer import HeadBuffer
 from dataplane.http1.heads import CHUNKED, UNTIL_CLOSE, ProtocolError, ResponseHead
-from dataplane.http1.response import read_response_head
+from dataplane.http1.readers import ResponseReader
 from dataplane.upstream.failure import Failure
 
 RESPONSE_HEAD_MAX_BYTES = 65_536
@@ -54,6 +54,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_interims",
         "_method",
         "_on_switch",
+        "_parse_head",
         "_peek",
         "_receiver",
         "_reusable",
@@ -64,7 +65,7 @@ class UpstreamConnection(asyncio.Protocol):
         "write_paused",
     )
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, origin: str, read_head: ResponseReader) -> None:
         self.origin = origin
         self.exchanges = 0
         self.idle_since = 0.0
@@ -78,6 +79,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._receiver: ResponseReceiver | None = None
         self._reusable = False
         self._transport: asyncio.Transport
+        self._parse_head = read_head
         self._peek: socket.socket | None = None
 
     # The exchange's side
@@ -228,7 +230,7 @@ class UpstreamConnection(asyncio.Protocol):
             raw = self._buffer.take()
             if raw is None:
                 return b""
-            head = read_response_head(raw, self._method)
+            head = self._parse_head(raw, self._method)
             if head.status == 101:
                 if self._on_switch is None:
                     raise ProtocolError("bad_gateway", "the upstream switched protocols unasked")

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 
 from common.routetable.compiled import Upstream
+from dataplane.http1.readers import response_reader
 from dataplane.net.timers import TimerWheel
 from dataplane.upstream.connection import UpstreamConnection
 from dataplane.upstream.failure import Failure, UpstreamUnreachable
@@ -23,11 +24,13 @@ class UpstreamPool:
         *,
         max_idle: int = 256,
         idle_s: float = 30.0,
+        fast_lane: bool = True,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         self._wheel = wheel
         self._max_idle = max_idle
         self._idle_s = idle_s
+        self.read_head = response_reader(fast_lane=fast_lane)
         self._make_tls = tls
         self._tls: ssl.SSLContext | None = None
         self._idle: dict[str, list[UpstreamConnection]] = {}
@@ -51,7 +54,7 @@ class UpstreamPool:
         try:
             async with asyncio.timeout(timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(upstream.origin),
+                    lambda: UpstreamConnection(upstream.origin, self.read_head),
                     upstream.host,
                     upstream.port,
                     ssl=context,

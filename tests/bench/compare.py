@@ -28,8 +28,8 @@ EXPLANATION = """\
 All figures are medians of the rounds. CPU is the contender's user and system time, a request. `core` is how much of its
 core it had, `others` how much of the machine went to programs that are none of the benchmark's. A target's ratio is the
 median of the rounds' ratios. A verdict needs both of its columns: `unclear` where they disagree, and a question mark
-where others used more than a twentieth of the machine: then CPU is the figure to compare by, and the run one to repeat.
-Heads are read by h11 alone in this version: targets marked `fast lane` presuppose a lane that is not built yet."""
+where others used more than a twentieth of the machine: then CPU is the figure to compare by, and the run one to
+repeat."""
 
 
 def compare(contenders: Sequence[Contender], *, rounds: int, seconds: int, short: bool, json_file: Path | None) -> None:

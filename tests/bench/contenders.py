@@ -199,7 +199,9 @@ def _wicketgate(kind: str) -> Callable[[Field], Started]:
 CONTENDERS = (
     Contender("nginx", "nginx, plain proxy", _nginx, check_peer, bodies=True),
     Contender("bare", "Wicketgate, bare proxy", _wicketgate("bare"), check_bare, bodies=True),
+    Contender("bare-h11", "Wicketgate, bare proxy, h11 alone", _wicketgate("bare-h11"), check_bare),
     Contender("full", "Wicketgate, full, signature cached", _wicketgate("full"), check_identity, bodies=True),
+    Contender("full-h11", "Wicketgate, full, h11 alone", _wicketgate("full-h11"), check_identity),
     Contender("new", "Wicketgate, full, signature computed", _wicketgate("new"), check_identity, vary=True),
     Contender("limits", "Wicketgate, full, four limits counted", _wicketgate("limits"), check_identity),
     Contender("token", "Wicketgate, full, bearer token", _wicketgate("token"), check_identity),

@@ -27,7 +27,15 @@ SECRET_VARIABLE = "BENCH_CLIENT_SECRET"
 LIMITS = ("DEPLOYMENT", "CLIENT", "ROUTE", "PRINCIPAL")
 NEVER_REACHED = "1000000000"
 
-_MODES = {"bare": "none", "full": "session", "new": "session", "limits": "session", "token": "jwt-only"}
+_MODES = {
+    "bare": "none",
+    "bare-h11": "none",
+    "full": "session",
+    "full-h11": "session",
+    "new": "session",
+    "limits": "session",
+    "token": "jwt-only",
+}
 
 
 @dataclass
@@ -82,7 +90,7 @@ class Deployment:
 
     def _table(self, kind: str) -> dict[str, Any]:
         route: dict[str, Any] = {"id": "app", "upstream": self.stage.upstream.origin, "auth": {"mode": _MODES[kind]}}
-        if kind == "bare":
+        if _MODES[kind] == "none":
             return {"version": 2, "routes": [{**route, "match": {"path": "/"}}]}
         path = PREFIX.rpartition("/")[0] + "/{workspaceId}/"
         auth = {**route["auth"], "workspace": {"param": "workspaceId", "requireUuid": True}}
@@ -104,6 +112,7 @@ class Deployment:
             "GATEWAY_METRICS_TOKEN": self._metrics_token,
             "GATEWAY_ACCESS_URL": self.access,
             "GATEWAY_ACCESS_TOKEN": self._access_token,
+            "GATEWAY_HTTP_FAST_LANE": "off" if kind.endswith("-h11") else "on",
         }
         return environment | {f"GATEWAY_RATE_LIMIT_{scope}_MAX": limit for scope in LIMITS}
 

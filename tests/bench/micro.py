@@ -11,7 +11,8 @@ from pathlib import Path
 from statistics import median
 
 from dataplane.forwarding.context import forwarding_context
-from dataplane.http1.request import read_request_head
+from dataplane.http1 import plain
+from dataplane.http1.request import HEADERS_MAX, read_request_head
 from dataplane.http1.response import read_response_head
 from tests.bench import memory
 from tests.bench.machine import described, load_average, raise_descriptor_limit, say
@@ -50,7 +51,11 @@ def micro(*, short: bool, json_file: Path | None) -> None:
 async def _times(many: int, *, repeats: int, batch_s: float) -> dict[str, list[float]]:
     """Microseconds of each step, one figure a repetition; the steps take turns, so that a slow moment hits all."""
     steps = Steps()
+    block = REQUEST[REQUEST.index(b"\r\n") + 2 :]
     timed: dict[str, Step] = {
+        "request head read": lambda: plain.plain_request_head(REQUEST, HEADERS_MAX),
+        "of it, a header block that is new": lambda: plain._request_block(block),
+        "response head read": lambda: plain.plain_response_head(RESPONSE, "GET"),
         "request head read (h11)": lambda: read_request_head(REQUEST),
         "response head read (h11)": lambda: read_response_head(RESPONSE, "GET"),
         "route match among 10": steps.route_match(10),
@@ -87,6 +92,9 @@ def _whole_requests(requests: int, repeats: int) -> dict[str, list[float]]:
     say("whole requests without sockets")
     return {
         "whole request, bare proxy": pipeline_us(full=False, requests=requests, repeats=repeats),
+        "whole request, bare proxy, h11 alone": pipeline_us(
+            full=False, fast_lane=False, requests=requests, repeats=repeats
+        ),
         "whole request, signature cached": pipeline_us(full=True, requests=requests, repeats=repeats),
         "whole request, signature computed": pipeline_us(full=True, vary=True, requests=requests, repeats=repeats),
     }

@@ -121,18 +121,21 @@ class _Callers:
         return b"%b%d%b" % (REQUEST[:NEW_PATH], self._asked, REQUEST[NEW_PATH:])
 
 
-async def _dial(upstream: Upstream, timeout_s: float) -> UpstreamConnection:
+async def _dial(gateway: Gateway, upstream: Upstream) -> UpstreamConnection:
     transport = _Transport(lambda data: ALLOWED if data.startswith(b"POST ") else ANSWER)
-    connection = UpstreamConnection(upstream.origin)
+    connection = UpstreamConnection(upstream.origin, gateway._pool.read_head)
     transport.connect(connection)
     return connection
 
 
-async def _measure(folder: Path, *, full: bool, vary: bool, requests: int, repeats: int) -> list[float]:
+async def _measure(
+    folder: Path, *, full: bool, vary: bool, fast_lane: bool, requests: int, repeats: int
+) -> list[float]:
     (folder / "routes.json").write_text(json.dumps({"version": 2, "routes": [FULL if full else BARE]}))
     settings = replace(
         GatewaySettings(host="127.0.0.1", port=0, config=folder / "routes.json", public_url="http://app.example.com"),
         rate_limit_route_max=0,
+        http_fast_lane=fast_lane,
         access_url="http://127.0.0.1:10",
         access_token=Secret("the token of a benchmark"),
     )
@@ -140,7 +143,7 @@ async def _measure(folder: Path, *, full: bool, vary: bool, requests: int, repea
         writer = LineWriter(null.fileno())
         writer.attach(asyncio.get_running_loop())
         gateway = Gateway(settings, Log(writer.write))
-        gateway._pool.dial = _dial  # type: ignore[method-assign]
+        gateway._pool.dial = lambda upstream, timeout_s: _dial(gateway, upstream)  # type: ignore[method-assign]
         await gateway.start()
         await gateway.state.create_session(
             NewSession(_hash(), MEMBER.subject, MEMBER.email, MEMBER.roles, 28_800_000, 86_400_000)
@@ -153,13 +156,13 @@ async def _measure(folder: Path, *, full: bool, vary: bool, requests: int, repea
     return figures
 
 
-def pipeline_us(*, full: bool, vary: bool = False, requests: int, repeats: int) -> list[float]:
+def pipeline_us(*, full: bool, vary: bool = False, fast_lane: bool = True, requests: int, repeats: int) -> list[float]:
     """CPU microseconds a request, one figure a repetition; with `full`, session, decision, signature and log line."""
     with (
         TemporaryDirectory(prefix="wicketgate-bench-") as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        measured = _measure(Path(folder), full=full, vary=vary, requests=requests, repeats=repeats)
+        measured = _measure(Path(folder), full=full, vary=vary, fast_lane=fast_lane, requests=requests, repeats=repeats)
         return runner.run(measured)
 
 

@@ -64,7 +64,7 @@ def other_table(contenders: Sequence[Contender], rounds: Rounds, peaks: Mapping[
 
 def targets_table(rounds: Rounds) -> str:
     """Each target with what was measured; the ratio of a round is between runs that followed each other."""
-    rows: list[Row] = [("target", "must", "reach for", "by req/s", "(least-most)", "by CPU", "", "parser")]
+    rows: list[Row] = [("target", "must", "reach for", "by req/s", "(least-most)", "by CPU", "")]
     for found in judged(rounds):
         target = found.target
         form = "{:.0f}" if target.added_us else "{:.3f}"
@@ -77,7 +77,6 @@ def targets_table(rounds: Rounds) -> str:
                 f"({form.format(found.least)}-{form.format(found.most)})",
                 "" if found.by_cpu is None else f"{found.by_cpu:.3f}",
                 found.verdict,
-                "fast lane" if target.lane else "h11",
             )
         )
     return aligned(rows)

@@ -17,10 +17,7 @@ Rounds = Mapping[tuple[str, str], Sequence[Sample]]
 
 @dataclass(frozen=True)
 class Target:
-    """`subject` against `peer` in one scenario. A ratio is to be at least `must`; a delay (`added_us`) at most.
-
-    `lane` says that the figure presupposes the fast lane in front of h11; the others hold for h11 alone.
-    """
+    """`subject` against `peer` in one scenario. A ratio is to be at least `must`; a delay (`added_us`) at most."""
 
     title: str
     subject: str
@@ -28,7 +25,6 @@ class Target:
     scenario: str
     must: float
     reach: float
-    lane: bool = True
     added_us: bool = False
 
 
@@ -69,7 +65,7 @@ def mark(value: float, must: float, reach: float) -> str:
 
 
 TARGETS = (
-    Target("h11 alone, signature cached / nginx", "full", "nginx", "small", 0.05, 0.07, lane=False),
+    Target("h11 alone, signature cached / nginx", "full-h11", "nginx", "small", 0.05, 0.07),
     Target("signature cached / nginx", "full", "nginx", "small", 0.22, 0.36),
     Target("signature computed / nginx", "new", "nginx", "small", 0.11, 0.16),
     Target("signature cached / Caddy forward_auth", "full", "caddy-auth", "small", 2.8, 4.0),
@@ -78,7 +74,7 @@ TARGETS = (
     Target("signature computed / aiohttp proxy", "new", "aiohttp", "small", 1.5, 2.0),
     Target("bare proxy / nginx", "bare", "nginx", "small", 0.45, 0.65),
     Target("10 kB, signature cached / nginx", "full", "nginx", "10kB", 0.5, 0.8),
-    Target("1 MB, signature cached / nginx", "full", "nginx", "1MB", 0.7, 0.9, lane=False),
+    Target("1 MB, signature cached / nginx", "full", "nginx", "1MB", 0.7, 0.9),
     Target("added at one connection, p50, µs", "full", "nginx", "one", 100.0, 30.0, added_us=True),
 )
 

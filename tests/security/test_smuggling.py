@@ -71,10 +71,11 @@ GROUPS = sorted({case.name.partition(":")[0] for case in CASES})
 
 
 @pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("fast_lane", [True, False], ids=["fast lane", "h11 alone"])
 async def test_a_hostile_request_over_a_socket_routes_nothing_that_a_strict_reader_does_not_read(
-    tmp_path: Path, group: str
+    tmp_path: Path, group: str, fast_lane: bool
 ) -> None:
-    async with world(tmp_path) as here:
+    async with world(tmp_path, http_fast_lane=fast_lane) as here:
         for case in CASES:
             if case.name.partition(":")[0] == group:
                 try:

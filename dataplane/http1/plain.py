@@ -1,0 +1,131 @@
+"""The fast lane: plain heads, which nearly all are, by one grammar each way; whatever else there is goes to h11.
+
+    raw -> first line, header block by their grammars -> the very head that gate and h11 make of these bytes
+        -> None where the head is anything but plain: it is handed on, never refused here
+
+Plain is HTTP/1.1, lines that end in CRLF, names that are tokens, values of visible ASCII and space, one statement of
+each kind that decides something, and nothing that asks for more than a request and its answer. `read_request_head` and
+`read_response_head` stay the readers of record: `tests/fuzz/test_http1_plain.py` compares every head with theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from dataplane.http1.authority import parse_authority
+from dataplane.http1.buffer import TARGET_MAX_BYTES
+from dataplane.http1.heads import CHUNKED, UNTIL_CLOSE, Authority, Headers, ProtocolError, RequestHead, ResponseHead
+from dataplane.http1.request import FRAMING_LOOKALIKES
+from dataplane.http1.response import REASON_MAX_BYTES, RESPONSE_HEADERS_MAX, body_of
+
+_TCHAR = r"!#$%&'*+.^_`|~0-9A-Za-z-"
+# The path ends at the first question mark; a fragment, CONNECT and the other target forms are not plain.
+_REQUEST_LINE = re.compile(rf"(?!CONNECT )([{_TCHAR}]++) (/[!-\"$->@-~]*+)(\?[!-\"$-~]*+)? HTTP/1\.1")
+_STATUS_LINE = re.compile(rb"HTTP/1\.1 ([2-9][0-9]{2}) ([ -~]{0,%d})" % REASON_MAX_BYTES)
+_BLOCK = re.compile(rb"(?:[%b]++:[ -~]*+\r\n)++\r\n" % _TCHAR.encode("ascii"))
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+
+_UNUSUAL = FRAMING_LOOKALIKES | {b"transfer-encoding", b"upgrade", b"expect"}
+_DECIDING_RESPONSE = frozenset({b"connection", b"content-length", b"transfer-encoding"})
+_KEPT = {b"keep-alive": True, b"close": False}
+
+# A caller sends the same header lines with request after request, so what they mean is remembered by their exact
+# bytes. They hold credentials: few are kept, only in this process, until others take their place.
+REMEMBERED_BLOCKS = 256
+REMEMBERED_MAX_BYTES = 4 * 1024
+
+
+class _Block(NamedTuple):
+    """The lines behind a request's first one."""
+
+    headers: Headers
+    authority: Authority
+    body_length: int
+    keep_alive: bool
+
+
+def plain_request_head(raw: bytes, max_headers: int) -> RequestHead | None:
+    """What `read_request_head` makes of `raw`, or None where it is not plain. A pure function of its arguments."""
+    end = raw.find(b"\r\n")
+    line = _REQUEST_LINE.fullmatch(raw[:end].decode("latin-1"))
+    if line is None:
+        return None
+    lines = raw[end + 2 :]
+    block = _remembered_block(lines) if len(lines) <= REMEMBERED_MAX_BYTES else _request_block(lines)
+    if block is None or len(block.headers) > max_headers:
+        return None
+    method, path, query = line.groups("")
+    if len(path) + len(query) > TARGET_MAX_BYTES:
+        return None
+    return RequestHead(
+        method=method,
+        path=path,
+        query=query,
+        http_1_0=False,
+        headers=block.headers,
+        authority=block.authority,
+        body_length=block.body_length,
+        keep_alive=block.keep_alive,
+    )
+
+
+def plain_response_head(raw: bytes, request_method: str) -> ResponseHead | None:
+    """What `read_response_head` makes of `raw`, or None where it is not plain. A pure function of its arguments."""
+    end = raw.find(b"\r\n")
+    line = _STATUS_LINE.fullmatch(raw, 0, end)
+    headers = _headers(raw[end + 2 :])
+    if line is None or headers is None or len(headers) > RESPONSE_HEADERS_MAX:
+        return None
+    keep_alive, declared = True, UNTIL_CLOSE
+    for name, value in [header for header in headers if header[0] in _DECIDING_RESPONSE]:
+        if name == b"connection":
+            kept = _KEPT.get(value.lower())
+            if kept is None:
+                return None
+            keep_alive &= kept
+        elif declared != UNTIL_CLOSE:
+            return None
+        elif name == b"content-length":
+            if _LENGTH.fullmatch(value) is None:
+                return None
+            declared = int(value)
+        elif value == b"chunked":
+            declared = CHUNKED
+        else:
+            return None
+    status = int(line[1])
+    body_length, framed = body_of(status, request_method, declared)
+    return ResponseHead(status, line[2], headers, body_length, keep_alive and framed)
+
+
+def _headers(lines: bytes) -> Headers | None:
+    """Names in lower case and values without outer spaces; None where a line is not plain."""
+    if _BLOCK.fullmatch(lines) is None:
+        return None
+    parts = [line.partition(b":") for line in lines[:-4].split(b"\r\n")]
+    return tuple([(name.lower(), value.strip(b" ")) for name, _, value in parts])
+
+
+def _request_block(lines: bytes) -> _Block | None:
+    headers = _headers(lines)
+    if headers is None:
+        return None
+    stated = dict(headers)
+    names = [name for name, _ in headers]
+    if names.count(b"host") != 1 or not _UNUSUAL.isdisjoint(stated):
+        return None
+    if names.count(b"content-length") > 1 or names.count(b"connection") > 1:
+        return None
+    keep_alive = _KEPT.get(stated.get(b"connection", b"keep-alive").lower())
+    length = stated.get(b"content-length", b"0")
+    if keep_alive is None or _LENGTH.fullmatch(length) is None:
+        return None
+    try:
+        return _Block(headers, parse_authority(stated[b"host"]), int(length), keep_alive)
+    except ProtocolError:
+        return None
+
+
+_remembered_block = lru_cache(maxsize=REMEMBERED_BLOCKS)(_request_block)
