@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from common.routetable.upstreams import DEFAULT_PORTS
 from dataplane.errors import GatewayError
-from dataplane.forwarding.cookies import SESSION_COOKIE, parse_cookies
+from dataplane.forwarding.cookies import SESSION_COOKIE, cookies_of
 from dataplane.http1.authority import parse_authority
 from dataplane.http1.heads import ProtocolError
 
@@ -107,7 +107,7 @@ class CrossSiteGuard:
 
 def _carries_session(head: RequestHead) -> bool:
     """Whether the request holds the session cookie, of whatever value."""
-    return any(name == SESSION_COOKIE for name, _ in parse_cookies(head.values(b"cookie")))
+    return any(name == SESSION_COOKIE for name, _ in head.derived(cookies_of))
 
 
 def _configured(text: str) -> Origin:

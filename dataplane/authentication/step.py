@@ -12,7 +12,7 @@ from dataplane.authentication.pages import opens_a_page
 from dataplane.authentication.redirects import safe_redirect
 from dataplane.authentication.sessions import BrowserSessions, SessionRefused
 from dataplane.errors import GatewayError
-from dataplane.forwarding.cookies import SESSION_COOKIE, parse_cookies
+from dataplane.forwarding.cookies import SESSION_COOKIE, cookies_of
 from dataplane.oidc.errors import ProviderUnavailable, TokenRefused
 from dataplane.replies import Answered, redirect
 
@@ -51,9 +51,9 @@ class Authentication:
             if authorization or mode == "jwt-only":
                 x.principal = await self._bearer(x, authorization)
                 return
-        await self._session(x, values_of(parse_cookies(x.head.values(b"cookie")), SESSION_COOKIE), mode)
+        await self._session(x, values_of(x.head.derived(cookies_of), SESSION_COOKIE), mode)
 
-    async def _bearer(self, x: Exchange, authorization: list[bytes]) -> Principal:
+    async def _bearer(self, x: Exchange, authorization: tuple[bytes, ...]) -> Principal:
         if not authorization:
             self._refuse(x, "missing", "no Authorization header")
         if len(authorization) > 1:

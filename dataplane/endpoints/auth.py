@@ -14,7 +14,7 @@ from dataplane.authentication.cookies import LoginCookie, values_of
 from dataplane.authentication.redirects import safe_redirect
 from dataplane.authentication.sessions import BrowserSessions, SessionRefused
 from dataplane.errors import GatewayError
-from dataplane.forwarding.cookies import SESSION_COOKIE, STATE_COOKIE, parse_cookies
+from dataplane.forwarding.cookies import SESSION_COOKIE, STATE_COOKIE, cookies_of
 from dataplane.oidc.errors import LoginFailed, ProviderUnavailable
 from dataplane.oidc.login import CallbackParameters, Identity, PendingLogin
 from dataplane.replies import Reply, json_reply, onward_page, redirect
@@ -167,7 +167,7 @@ class AuthEndpoints:
         return redirect("/")
 
     def _pending(self, head: RequestHead) -> tuple[PendingLogin, ...]:
-        return self._cookie.read(values_of(parse_cookies(head.values(b"cookie")), STATE_COOKIE), self._now_s())
+        return self._cookie.read(values_of(head.derived(cookies_of), STATE_COOKIE), self._now_s())
 
     def _keep_pending(self, x: Exchange, logins: tuple[PendingLogin, ...]) -> None:
         x.response_headers.append((b"set-cookie", self._cookie.write(logins)))
@@ -178,7 +178,7 @@ class AuthEndpoints:
 
 
 def _presented(head: RequestHead) -> tuple[str, ...]:
-    return values_of(parse_cookies(head.values(b"cookie")), SESSION_COOKIE)
+    return values_of(head.derived(cookies_of), SESSION_COOKIE)
 
 
 def _parameters(query: str) -> dict[str, str]:

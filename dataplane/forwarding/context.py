@@ -7,6 +7,7 @@ from its right end, where the proxies wrote; what a client put into it stands fu
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -94,7 +95,7 @@ def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     return parsed
 
 
-def _caller(lines: list[bytes], peer: str, hops: int) -> tuple[str, bytes]:
+def _caller(lines: Sequence[bytes], peer: str, hops: int) -> tuple[str, bytes]:
     """The caller's address and the chain from it to `peer`; the peer alone where the chain cannot be trusted."""
     entries = [entry.strip(_OWS) for entry in b",".join(lines).split(b",")]
     if 0 < hops <= len(entries) and b"" not in entries:
@@ -110,7 +111,7 @@ def _entry_address(entry: bytes) -> str | None:
     return None if found is None else canonical_address(found[1] or found[2] or found[3])
 
 
-def _forwarded_scheme(lines: list[bytes]) -> str | None:
+def _forwarded_scheme(lines: Sequence[bytes]) -> str | None:
     """The scheme a trusted proxy names; a list of several is no single answer, and counts as none."""
     if len(lines) != 1:
         return None
@@ -118,7 +119,7 @@ def _forwarded_scheme(lines: list[bytes]) -> str | None:
     return value.decode("ascii") if value in (b"http", b"https") else None
 
 
-def _forwarded_host(lines: list[bytes]) -> Authority | None:
+def _forwarded_host(lines: Sequence[bytes]) -> Authority | None:
     """The host that a trusted proxy names: the last value, because an appending proxy writes its own last.
 
     What is no host is ignored. It is read by the same grammar as `Host`.

@@ -7,6 +7,10 @@ upstream is printed from what was parsed, never cut out of the original line.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataplane.http1.heads import Headers
 
 SESSION_COOKIE = "gateway_session"
 STATE_COOKIE = "gateway_oidc_state"
@@ -25,6 +29,11 @@ def parse_cookies(values: Sequence[bytes]) -> list[tuple[str, str]]:
     characters are removed from values. Quotes have no meaning (RFC 6265 §5.2). Text is latin-1, byte for byte.
     """
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in _pairs(values)]
+
+
+def cookies_of(headers: Headers) -> tuple[tuple[str, str], ...]:
+    """`parse_cookies` of a request's headers (for `RequestHead.derived`)."""
+    return tuple(parse_cookies([value for name, value in headers if name == b"cookie"]))
 
 
 def upstream_cookie(values: Sequence[bytes]) -> bytes | None:

@@ -7,6 +7,7 @@ name is compared after folding: lower case, and every mark as `-`. `X_Gateway.Us
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import itemgetter
 
@@ -136,7 +137,7 @@ def passes_downstream(name: bytes) -> bool:
     return _passes(name, _NEVER)
 
 
-def connection_names(values: list[bytes]) -> frozenset[bytes]:
+def connection_names(values: Sequence[bytes]) -> frozenset[bytes]:
     """The header names, in lower case, that `Connection` binds to this connection beside those of every connection
     (RFC 9110 §7.6.1).
     """

@@ -11,6 +11,8 @@ writes has been kept out before.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from common.identity.headers import SIGNATURE, IdentityFields, SubjectUnwritable, WrittenIdentity, written_identity
 from common.identity.principal import Principal
 from common.identity.signature import IdentitySigner, identity_payload
@@ -20,7 +22,7 @@ from dataplane.errors import GatewayError
 from dataplane.forwarding.context import ForwardingContext
 from dataplane.forwarding.cookies import upstream_cookie
 from dataplane.forwarding.policy import Pairs, connection_names, passes_upstream, without_unsafe
-from dataplane.http1.heads import RequestHead
+from dataplane.http1.heads import Headers, RequestHead
 
 
 class RequestHeaders:
@@ -45,25 +47,18 @@ class RequestHeaders:
         signer: IdentitySigner,
     ) -> None:
         identity = _identity(principal, workspace_id)
-        named = connection_names(head.values(b"connection"))
         self._head = head
         self._route = route
         self._forwarding = forwarding
         self._signer = signer
         self._fields: IdentityFields | None = identity.fields if identity is not None else None
 
-        shared = [header for header in head.headers if passes_upstream(header[0])]
-        if route.forward_authorization:
-            shared += [header for header in head.headers if header[0] == b"authorization"]
-        if named:
-            shared = [header for header in shared if header[0] not in named]
-        cookie = None if b"cookie" in named else upstream_cookie(head.values(b"cookie"))
-        if cookie is not None:
-            shared.append((b"cookie", cookie))
-        shared += _written(forwarding, request_id, trace)
+        copied = head.derived(_copied)
+        written = _written(forwarding, request_id, trace)
         if identity is not None:
-            shared += identity.headers
-        self._shared = without_unsafe(shared)
+            written += identity.headers
+        authorization = copied.authorization if route.forward_authorization else ()
+        self._shared = [*copied.passing, *authorization, *copied.cookie, *without_unsafe(written)]
 
     def for_upstream(self, upstream: Upstream, path: str) -> Pairs:
         """The headers of an attempt at `upstream`, which receives `path` (of `upstream_path`)."""
@@ -89,6 +84,26 @@ def upstream_host(route: Route, forwarding: ForwardingContext, upstream: Upstrea
     if route.upstream_host == "request":
         return forwarding.host or upstream.authority
     return route.upstream_host
+
+
+class _Copied(NamedTuple):
+    """What an upstream gets of the caller's headers; `authorization` where the route says so."""
+
+    passing: Headers
+    authorization: Headers
+    cookie: Headers
+
+
+def _copied(headers: Headers) -> _Copied:
+    named = connection_names([value for name, value in headers if name == b"connection"])
+    unbound = [header for header in headers if header[0] not in named]
+    cookie = upstream_cookie([value for name, value in unbound if name == b"cookie"])
+    kept = without_unsafe(unbound)
+    return _Copied(
+        passing=tuple([header for header in kept if passes_upstream(header[0])]),
+        authorization=tuple([header for header in kept if header[0] == b"authorization"]),
+        cookie=() if cookie is None else tuple(without_unsafe([(b"cookie", cookie)])),
+    )
 
 
 def _written(forwarding: ForwardingContext, request_id: str, trace: TraceContext) -> Pairs:

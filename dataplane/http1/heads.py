@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 Headers = tuple[tuple[bytes, bytes], ...]
+T = TypeVar("T")
 
 CHUNKED = -1
 """Body length of a chunked body."""
@@ -53,17 +56,35 @@ class RequestHead:
     expect_continue: bool = False
     upgrade: str = ""
     """The `Upgrade` value in lower case when `Connection` names `upgrade`; else `""`."""
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What `derived` keeps; heads with the same header lines may share it."""
 
-    def values(self, name: bytes) -> list[bytes]:
+    def derived(self, make: Callable[[Headers], T]) -> T:
+        """`make(self.headers)`, made once for as long as these header lines are remembered (`http1.plain`).
+
+        `make` is a pure function of a module (a lambda would be kept anew each time), and nobody changes its result.
+        """
+        known = self.known
+        if make in known:
+            return known[make]  # type: ignore[no-any-return]
+        made = known[make] = make(self.headers)
+        return made
+
+    def values(self, name: bytes) -> tuple[bytes, ...]:
         """All values of a header, in order."""
-        return [value for key, value in self.headers if key == name]
+        return self.derived(_by_name).get(name, ())
 
     def value(self, name: bytes) -> bytes | None:
         """The first value of a header."""
-        for key, value in self.headers:
-            if key == name:
-                return value
-        return None
+        values = self.derived(_by_name).get(name)
+        return None if values is None else values[0]
+
+
+def _by_name(headers: Headers) -> Mapping[bytes, tuple[bytes, ...]]:
+    found: dict[bytes, tuple[bytes, ...]] = {}
+    for name, value in headers:
+        found[name] = (*found[name], value) if name in found else (value,)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

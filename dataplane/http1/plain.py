@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dataplane.http1.authority import parse_authority
 from dataplane.http1.buffer import TARGET_MAX_BYTES
@@ -44,6 +44,7 @@ class _Block(NamedTuple):
     authority: Authority
     body_length: int
     keep_alive: bool
+    known: dict[Any, Any]
 
 
 def plain_request_head(raw: bytes, max_headers: int) -> RequestHead | None:
@@ -68,6 +69,7 @@ def plain_request_head(raw: bytes, max_headers: int) -> RequestHead | None:
         authority=block.authority,
         body_length=block.body_length,
         keep_alive=block.keep_alive,
+        known=block.known,
     )
 
 
@@ -123,7 +125,7 @@ def _request_block(lines: bytes) -> _Block | None:
     if keep_alive is None or _LENGTH.fullmatch(length) is None:
         return None
     try:
-        return _Block(headers, parse_authority(stated[b"host"]), int(length), keep_alive)
+        return _Block(headers, parse_authority(stated[b"host"]), int(length), keep_alive, {})
     except ProtocolError:
         return None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from typing import TYPE_CHECKING
@@ -62,7 +63,7 @@ def read_offer(head: RequestHead) -> Offer:
     Raises `GatewayError`: `upgrade_required` for another version than 13 or none, `bad_request` for another method
     than GET, a key that is not 16 bytes, and malformed lists.
     """
-    if head.values(b"sec-websocket-version") != [VERSION]:
+    if head.values(b"sec-websocket-version") != (VERSION,):
         raise GatewayError("upgrade_required", headers=((b"sec-websocket-version", VERSION),))
     if head.method != "GET":
         raise GatewayError("bad_request", "a WebSocket handshake with another method than GET")
@@ -151,14 +152,14 @@ def _refused(what: str) -> ProtocolError:
     return ProtocolError("bad_gateway", f"the upstream's handshake {what}")
 
 
-def _listed(values: list[bytes]) -> tuple[bytes, ...] | None:
+def _listed(values: Sequence[bytes]) -> tuple[bytes, ...] | None:
     """The tokens of a list that may stand on several lines; None for one that holds anything else."""
     parts = [part.strip(b" \t") for value in values for part in value.split(b",")]
     tokens = tuple([part for part in parts if part])
     return tokens if all(map(_NAME.fullmatch, tokens)) else None
 
 
-def _extensions(values: list[bytes]) -> list[tuple[bytes, bytes]] | None:
+def _extensions(values: Sequence[bytes]) -> list[tuple[bytes, bytes]] | None:
     """Name in lower case and text of each extension; None where one is malformed. No value may hold a comma."""
     found = []
     for value in values:

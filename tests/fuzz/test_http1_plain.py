@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dataplane.http1 import plain
 from dataplane.http1.buffer import TARGET_MAX_BYTES, HeadBuffer
-from dataplane.http1.heads import ProtocolError
+from dataplane.http1.heads import Headers, ProtocolError
 from dataplane.http1.plain import plain_request_head, plain_response_head
 from dataplane.http1.request import HEADERS_MAX, read_request_head
 from dataplane.http1.response import read_response_head
@@ -242,3 +242,21 @@ def test_what_is_remembered_of_callers_is_bounded_in_number_and_size() -> None:
     plain._remembered_block.cache_clear()
     assert agree(b"GET / HTTP/1.1\r\nHost: a\r\nx: %b\r\n\r\n" % (b"a" * plain.REMEMBERED_MAX_BYTES))
     assert plain._remembered_block.cache_info().currsize == 0
+
+
+def _names(headers: Headers) -> tuple[bytes, ...]:
+    return tuple(name for name, _ in headers)
+
+
+def test_only_requests_with_the_very_same_lines_share_what_is_derived_from_them() -> None:
+    """Production risk: what was derived of one caller's cookies serves another caller."""
+    first, again, other = (
+        plain_request_head(b"GET /%b HTTP/1.1\r\nHost: a\r\n%b: s\r\n\r\n" % (path, name), HEADERS_MAX)
+        for path, name in ((b"1", b"x"), (b"2", b"x"), (b"3", b"X"))
+    )
+    assert first is not None
+    assert again is not None
+    assert other is not None
+    assert first.derived(_names) is again.derived(_names)
+    assert other.known is not first.known
+    assert read_request_head(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").derived(_names) == (b"host",)
