@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import select
 import ssl
 from collections.abc import Callable, Iterable
 from typing import Protocol, cast
@@ -55,7 +55,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_method",
         "_on_switch",
         "_parse_head",
-        "_peek",
+        "_poll",
         "_receiver",
         "_reusable",
         "_transport",
@@ -80,7 +80,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._reusable = False
         self._transport: asyncio.Transport
         self._parse_head = read_head
-        self._peek: socket.socket | None = None
+        self._poll: select.poll | None = None
 
     # The exchange's side
 
@@ -134,15 +134,7 @@ class UpstreamConnection(asyncio.Protocol):
         before more of an upload is written: a write to an upstream that answered early and closed would destroy its
         answer. TLS connections cannot be asked this way; an alert or ticket may wait there rightfully.
         """
-        if self._peek is None:
-            return False
-        try:
-            self._peek.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except (BlockingIOError, InterruptedError):
-            return False
-        except OSError:
-            return True
-        return True
+        return self._poll is not None and bool(self._poll.poll(0))
 
     def release(self) -> None:
         """The exchange is over; what arrives now is unsolicited."""
@@ -156,7 +148,7 @@ class UpstreamConnection(asyncio.Protocol):
     def switch(self, successor: asyncio.BaseProtocol) -> asyncio.Transport:
         """Hand the socket over, paused, to `successor`: this connection's exchanges are over."""
         self._receiver = None
-        self._stop_peeking()
+        self._poll = None
         self._transport.pause_reading()
         self._transport.set_protocol(successor)
         return self._transport
@@ -168,8 +160,9 @@ class UpstreamConnection(asyncio.Protocol):
         if transport.get_extra_info("ssl_object") is None:
             sock = transport.get_extra_info("socket")
             if sock is not None:
-                # A second object over the same descriptor, detached before the transport closes it.
-                self._peek = socket.socket(fileno=sock.fileno())
+                # Asked only while the transport is open: afterwards the descriptor may be another connection's.
+                self._poll = select.poll()
+                self._poll.register(sock.fileno(), select.POLLIN | select.POLLRDHUP)
 
     def data_received(self, data: bytes) -> None:
         receiver = self._receiver
@@ -203,7 +196,7 @@ class UpstreamConnection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_peeking()
+        self._poll = None
         if self._receiver is not None:
             self._closed_early(str(exc) if exc else "the connection was lost", tls=isinstance(exc, ssl.SSLError))
 
@@ -216,11 +209,6 @@ class UpstreamConnection(asyncio.Protocol):
         self.write_paused = False
         if self._receiver is not None:
             self._receiver.upstream_resumed()
-
-    def _stop_peeking(self) -> None:
-        if self._peek is not None:
-            self._peek.detach()
-            self._peek = None
 
     # Reading
 
