@@ -89,7 +89,7 @@ def test_the_state_goes_on_as_sent(sent: list[bytes], state: bytes | None) -> No
 
 
 def test_an_id_of_zeros_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = [bytes(16), bytes([1]) * 16, bytes(8), bytes([2]) * 8]
+    drawn = [bytes(24), bytes([1]) * 16, bytes([2]) * 8]
     monkeypatch.setattr("common.telemetry.trace.os.urandom", lambda size: drawn.pop(0))
     trace = continue_trace([], [])
     assert (trace.trace_id, trace.span_id) == ("01" * 16, "02" * 8)
