@@ -102,6 +102,8 @@ class HeadBuffer:
 
     def leftover(self) -> bytes:
         """Hand over what was fed and not taken; the buffer is empty then."""
+        if not self._data:
+            return b""
         rest = bytes(self._data[self._pos :])
         self._data, self._pos, self._seen = b"", 0, 0
         self._line_ended = self._skipped = False
