@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import signal
@@ -66,6 +67,19 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+# A request leaves hardly a cycle behind, and each of the collector's rounds over the old objects (sessions, decisions)
+# is a pause for all requests. With CPython's own thresholds it takes 3 % of a bare request's time.
+COLLECT_YOUNG_EVERY = 10_000
+COLLECT_OLDER_EVERY = 20
+
+
+def spare_collector() -> None:
+    """Leave what the start has made out of garbage collection, and collect the rest less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_YOUNG_EVERY, COLLECT_OLDER_EVERY, COLLECT_OLDER_EVERY)
+
+
 async def _serve(settings: GatewaySettings, log: Log, attach: Any) -> int:
     from common.state.ports import StateMisconfigured
     from dataplane.gateway import Gateway
@@ -87,6 +101,7 @@ async def _serve(settings: GatewaySettings, log: Log, attach: Any) -> int:
         log.error("cannot listen: free the address or set GATEWAY_HOST and GATEWAY_PORT", exc=error)
         await gateway.stop()
         return 1
+    spare_collector()
     await ended.wait()
     await gateway.stop()
     return 0
