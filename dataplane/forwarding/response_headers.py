@@ -7,13 +7,14 @@ that only exists inside the deployment.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from common.routetable.compiled import Route, Upstream
 from dataplane.forwarding.context import ForwardingContext
 from dataplane.forwarding.cookies import CONTROLS, GATEWAY_COOKIES
 from dataplane.forwarding.location import relative_location
 from dataplane.forwarding.policy import Pairs, connection_names, passes_downstream, without_unsafe
-from dataplane.http1.heads import ResponseHead
+from dataplane.http1.heads import Headers, ResponseHead
 
 _LOCATIONS = frozenset({b"location", b"content-location"})
 
@@ -32,21 +33,34 @@ def response_headers(
     Framing is left out: the connection makes it from `head`, of which it takes the `content-length` of an answer to
     `HEAD`. Repeated headers stay separate, in order, byte for byte.
     """
-    named = connection_names([value for name, value in head.headers if name == b"connection"])
-    internal_host = "" if route.upstream_host in ("upstream", "request") else route.upstream_host
-    headers: Pairs = []
-    for name, value in without_unsafe([header for header in head.headers if passes_downstream(header[0])]):
-        if name in named or (name == b"set-cookie" and sets_gateway_cookie(value)):
-            continue
-        kept = value
-        if name in _LOCATIONS:
-            kept = relative_location(
-                value, upstream, internal_host=internal_host, public_name=forwarding.hostname or ""
-            )
-        headers.append((name, kept))
+    copied = head.derived(_copied)
+    headers: Pairs = list(copied.passing)
+    for at in copied.locations_at:
+        name, value = headers[at]
+        internal_host = "" if route.upstream_host in ("upstream", "request") else route.upstream_host
+        kept = relative_location(value, upstream, internal_host=internal_host, public_name=forwarding.hostname or "")
+        headers[at] = (name, kept)
     headers += added
     headers.append((b"x-request-id", request_id.encode("ascii")))
     return headers
+
+
+class _Copied(NamedTuple):
+    """What a caller may get of an upstream's headers, and where among them those are that name a place."""
+
+    passing: Headers
+    locations_at: tuple[int, ...]
+
+
+def _copied(headers: Headers) -> _Copied:
+    named = connection_names([value for name, value in headers if name == b"connection"])
+    passing = [
+        (name, value)
+        for name, value in without_unsafe([header for header in headers if passes_downstream(header[0])])
+        if name not in named and not (name == b"set-cookie" and sets_gateway_cookie(value))
+    ]
+    locations = [at for at, (name, _) in enumerate(passing) if name in _LOCATIONS]
+    return _Copied(tuple(passing), tuple(locations))
 
 
 def sets_gateway_cookie(value: bytes) -> bool:

@@ -36,28 +36,13 @@ class Authority:
     sent: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
-    """One request's head, after the strict gate.
+class _Lines:
+    """What a head's lines say, and what was derived from them."""
 
-    `target` is the request target as sent, except that an absolute-form target is reduced to its origin form; `path`
-    is the part before the first `?`, `query` the rest including that `?` (`""` without one). `*` stays `*`.
-    `body_length` is 0, a length, or `CHUNKED`.
-    """
+    __slots__ = ()
 
-    method: str
-    path: str
-    query: str
-    http_1_0: bool
     headers: Headers
-    authority: Authority | None
-    body_length: int
-    keep_alive: bool
-    expect_continue: bool = False
-    upgrade: str = ""
-    """The `Upgrade` value in lower case when `Connection` names `upgrade`; else `""`."""
-    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What `derived` keeps; heads with the same header lines may share it."""
+    known: dict[Any, Any]
 
     def derived(self, make: Callable[[Headers], T]) -> T:
         """`make(self.headers)`, made once for as long as these header lines are remembered (`http1.plain`).
@@ -88,7 +73,31 @@ def _by_name(headers: Headers) -> Mapping[bytes, tuple[bytes, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseHead:
+class RequestHead(_Lines):
+    """One request's head, after the strict gate.
+
+    `target` is the request target as sent, except that an absolute-form target is reduced to its origin form; `path`
+    is the part before the first `?`, `query` the rest including that `?` (`""` without one). `*` stays `*`.
+    `body_length` is 0, a length, or `CHUNKED`.
+    """
+
+    method: str
+    path: str
+    query: str
+    http_1_0: bool
+    headers: Headers
+    authority: Authority | None
+    body_length: int
+    keep_alive: bool
+    expect_continue: bool = False
+    upgrade: str = ""
+    """The `Upgrade` value in lower case when `Connection` names `upgrade`; else `""`."""
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What `derived` keeps; heads with the same header lines may share it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead(_Lines):
     """One response's head. `body_length` is 0 for a message that cannot have a body, a length, `CHUNKED` or
     `UNTIL_CLOSE`; `keep_alive` says whether the connection may carry another exchange after it.
     """
@@ -98,14 +107,5 @@ class ResponseHead:
     headers: Headers
     body_length: int
     keep_alive: bool
-
-    def values(self, name: bytes) -> list[bytes]:
-        """All values of a header, in order."""
-        return [value for key, value in self.headers if key == name]
-
-    def value(self, name: bytes) -> bytes | None:
-        """The first value of a header."""
-        for key, value in self.headers:
-            if key == name:
-                return value
-        return None
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """As in `RequestHead`."""

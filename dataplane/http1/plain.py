@@ -31,17 +31,27 @@ _UNUSUAL = FRAMING_LOOKALIKES | {b"transfer-encoding", b"upgrade", b"expect"}
 _DECIDING_RESPONSE = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 _KEPT = {b"keep-alive": True, b"close": False}
 
-# A caller sends the same header lines with request after request, so what they mean is remembered by their exact
-# bytes. They hold credentials: few are kept, only in this process, until others take their place.
+# A caller sends the same header lines with request after request, and an upstream answers alike many times a second: so
+# what the lines mean is remembered by their exact bytes, for each way apart. They hold credentials: few are kept, in
+# this process alone, until others take their place.
 REMEMBERED_BLOCKS = 256
 REMEMBERED_MAX_BYTES = 4 * 1024
 
 
-class _Block(NamedTuple):
+class _RequestBlock(NamedTuple):
     """The lines behind a request's first one."""
 
     headers: Headers
     authority: Authority
+    body_length: int
+    keep_alive: bool
+    known: dict[Any, Any]
+
+
+class _ResponseBlock(NamedTuple):
+    """The lines behind a response's first one; `body_length` as they state it, or `UNTIL_CLOSE`."""
+
+    headers: Headers
     body_length: int
     keep_alive: bool
     known: dict[Any, Any]
@@ -54,7 +64,7 @@ def plain_request_head(raw: bytes, max_headers: int) -> RequestHead | None:
     if line is None:
         return None
     lines = raw[end + 2 :]
-    block = _remembered_block(lines) if len(lines) <= REMEMBERED_MAX_BYTES else _request_block(lines)
+    block = _remembered_request(lines) if len(lines) <= REMEMBERED_MAX_BYTES else _request_block(lines)
     if block is None or len(block.headers) > max_headers:
         return None
     method, path, query = line.groups("")
@@ -77,8 +87,48 @@ def plain_response_head(raw: bytes, request_method: str) -> ResponseHead | None:
     """What `read_response_head` makes of `raw`, or None where it is not plain. A pure function of its arguments."""
     end = raw.find(b"\r\n")
     line = _STATUS_LINE.fullmatch(raw, 0, end)
-    headers = _headers(raw[end + 2 :])
-    if line is None or headers is None or len(headers) > RESPONSE_HEADERS_MAX:
+    if line is None:
+        return None
+    lines = raw[end + 2 :]
+    block = _remembered_response(lines) if len(lines) <= REMEMBERED_MAX_BYTES else _response_block(lines)
+    if block is None:
+        return None
+    status = int(line[1])
+    body_length, framed = body_of(status, request_method, block.body_length)
+    return ResponseHead(status, line[2], block.headers, body_length, block.keep_alive and framed, block.known)
+
+
+def _headers(lines: bytes) -> Headers | None:
+    """Names in lower case and values without outer spaces; None where a line is not plain."""
+    if _BLOCK.fullmatch(lines) is None:
+        return None
+    parts = [line.partition(b":") for line in lines[:-4].split(b"\r\n")]
+    return tuple([(name.lower(), value.strip(b" ")) for name, _, value in parts])
+
+
+def _request_block(lines: bytes) -> _RequestBlock | None:
+    headers = _headers(lines)
+    if headers is None:
+        return None
+    stated = dict(headers)
+    names = [name for name, _ in headers]
+    if names.count(b"host") != 1 or not _UNUSUAL.isdisjoint(stated):
+        return None
+    if names.count(b"content-length") > 1 or names.count(b"connection") > 1:
+        return None
+    keep_alive = _KEPT.get(stated.get(b"connection", b"keep-alive").lower())
+    length = stated.get(b"content-length", b"0")
+    if keep_alive is None or _LENGTH.fullmatch(length) is None:
+        return None
+    try:
+        return _RequestBlock(headers, parse_authority(stated[b"host"]), int(length), keep_alive, {})
+    except ProtocolError:
+        return None
+
+
+def _response_block(lines: bytes) -> _ResponseBlock | None:
+    headers = _headers(lines)
+    if headers is None or len(headers) > RESPONSE_HEADERS_MAX:
         return None
     keep_alive, declared = True, UNTIL_CLOSE
     for name, value in [header for header in headers if header[0] in _DECIDING_RESPONSE]:
@@ -97,37 +147,8 @@ def plain_response_head(raw: bytes, request_method: str) -> ResponseHead | None:
             declared = CHUNKED
         else:
             return None
-    status = int(line[1])
-    body_length, framed = body_of(status, request_method, declared)
-    return ResponseHead(status, line[2], headers, body_length, keep_alive and framed)
+    return _ResponseBlock(headers, declared, keep_alive, {})
 
 
-def _headers(lines: bytes) -> Headers | None:
-    """Names in lower case and values without outer spaces; None where a line is not plain."""
-    if _BLOCK.fullmatch(lines) is None:
-        return None
-    parts = [line.partition(b":") for line in lines[:-4].split(b"\r\n")]
-    return tuple([(name.lower(), value.strip(b" ")) for name, _, value in parts])
-
-
-def _request_block(lines: bytes) -> _Block | None:
-    headers = _headers(lines)
-    if headers is None:
-        return None
-    stated = dict(headers)
-    names = [name for name, _ in headers]
-    if names.count(b"host") != 1 or not _UNUSUAL.isdisjoint(stated):
-        return None
-    if names.count(b"content-length") > 1 or names.count(b"connection") > 1:
-        return None
-    keep_alive = _KEPT.get(stated.get(b"connection", b"keep-alive").lower())
-    length = stated.get(b"content-length", b"0")
-    if keep_alive is None or _LENGTH.fullmatch(length) is None:
-        return None
-    try:
-        return _Block(headers, parse_authority(stated[b"host"]), int(length), keep_alive, {})
-    except ProtocolError:
-        return None
-
-
-_remembered_block = lru_cache(maxsize=REMEMBERED_BLOCKS)(_request_block)
+_remembered_request = lru_cache(maxsize=REMEMBERED_BLOCKS)(_request_block)
+_remembered_response = lru_cache(maxsize=REMEMBERED_BLOCKS)(_response_block)

@@ -107,7 +107,7 @@ def read_acceptance(head: ResponseHead, offer: Offer, key: bytes) -> Acceptance:
         raise _refused("does not upgrade to a WebSocket")
     if b"upgrade" not in [token for value in values(b"connection") for token in comma_tokens(value)]:
         raise _refused("does not name the upgrade in Connection")
-    if values(b"sec-websocket-accept") != [accept_of(key)]:
+    if values(b"sec-websocket-accept") != (accept_of(key),):
         raise _refused("does not prove that the key was read")
     chosen = values(b"sec-websocket-protocol")
     if len(chosen) > 1 or (chosen and chosen[0] not in offer.subprotocols):

@@ -6,6 +6,7 @@ Production risk: a head that the two read differently is a request that was neve
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -234,17 +235,29 @@ def test_a_response_that_is_not_plain_is_handed_on(raw: bytes) -> None:
     assert plain_response_head(raw, "GET") is None
 
 
-def test_what_is_remembered_of_callers_is_bounded_in_number_and_size() -> None:
-    plain._remembered_block.cache_clear()
-    for number in range(2 * plain.REMEMBERED_BLOCKS):
-        assert agree(b"GET / HTTP/1.1\r\nHost: a\r\nx: %d\r\n\r\n" % number)
-    assert plain._remembered_block.cache_info().currsize == plain.REMEMBERED_BLOCKS
-    plain._remembered_block.cache_clear()
-    assert agree(b"GET / HTTP/1.1\r\nHost: a\r\nx: %b\r\n\r\n" % (b"a" * plain.REMEMBERED_MAX_BYTES))
-    assert plain._remembered_block.cache_info().currsize == 0
+@pytest.mark.parametrize(
+    ("remembered", "head"),
+    [
+        (plain._remembered_request, b"GET / HTTP/1.1\r\nHost: a\r\nx: %b\r\n\r\n"),
+        (plain._remembered_response, b"HTTP/1.1 200 OK\r\nx: %b\r\n\r\n"),
+    ],
+    ids=["requests", "responses"],
+)
+def test_what_is_remembered_is_bounded_in_number_and_size(remembered: Any, head: bytes) -> None:
+    """Production risk: made-up header lines fill the memory, or keep credentials there for good."""
+
+    def read(line: bytes) -> bool:
+        return agree(head % line) or agree_on_response(head % line, "GET")
+
+    remembered.cache_clear()
+    assert all(read(b"%d" % number) for number in range(2 * plain.REMEMBERED_BLOCKS))
+    assert remembered.cache_info().currsize == plain.REMEMBERED_BLOCKS
+    remembered.cache_clear()
+    assert read(b"a" * plain.REMEMBERED_MAX_BYTES)
+    assert remembered.cache_info().currsize == 0
 
 
-def _names(headers: Headers) -> tuple[bytes, ...]:
+def names_of(headers: Headers) -> tuple[bytes, ...]:
     return tuple(name for name, _ in headers)
 
 
@@ -257,6 +270,6 @@ def test_only_requests_with_the_very_same_lines_share_what_is_derived_from_them(
     assert first is not None
     assert again is not None
     assert other is not None
-    assert first.derived(_names) is again.derived(_names)
+    assert first.derived(names_of) is again.derived(names_of)
     assert other.known is not first.known
-    assert read_request_head(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").derived(_names) == (b"host",)
+    assert read_request_head(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").derived(names_of) == (b"host",)
