@@ -33,7 +33,13 @@ async def complete_login(gw: Running, target: str) -> Answer:
 @pytest.mark.parametrize("strict_deployment", [False, True])
 @pytest.mark.parametrize(
     ("target", "strict_route"),
-    [("/strict/a?x=1%26y=2", True), ("/open", None), ("/navigation", False), ("/strict", True), ("/strict%23tab", True)],
+    [
+        ("/strict/a?x=1%26y=2", True),
+        ("/open", None),
+        ("/navigation", False),
+        ("/strict", True),
+        ("/strict%23tab", True),
+    ],
 )
 async def test_only_a_strict_route_is_reached_through_a_page(
     tmp_path: Path, target: str, strict_route: bool | None, strict_deployment: bool
