@@ -119,14 +119,19 @@ def start_cluster(
         "--cluster-enabled", "yes", "--cluster-node-timeout", str(node_timeout_ms),
         "--cluster-config-file", "nodes.conf",
     )  # fmt: skip
-    servers = [start_redis(children, folder / f"node-{number}", *options, env=env) for number in range(3 + replicas)]
+    # Its own choice would be 10 000 above, among the ports that the kernel gives to outgoing connections.
+    buses = [free_port() for _ in range(3 + replicas)]
+    servers = [
+        start_redis(children, folder / f"node-{number}", *options, "--cluster-port", str(bus), env=env)
+        for number, bus in enumerate(buses)
+    ]
     bounds = (0, 5_461, 10_923, 16_384)
     for number in range(3):
         assert servers[number].cli("CLUSTER", "ADDSLOTSRANGE", str(bounds[number]), str(bounds[number + 1] - 1)) == "OK"
     for number, server in enumerate(servers):
         assert server.cli("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1)) == "OK"
         if number:
-            assert server.cli("CLUSTER", "MEET", "127.0.0.1", str(servers[0].port)) == "OK"
+            assert server.cli("CLUSTER", "MEET", "127.0.0.1", str(servers[0].port), str(buses[0])) == "OK"
     eventually(lambda: all(_knows(server, len(servers)) for server in servers), within_s=60)
     for number in range(replicas):
         master = servers[number].cli("CLUSTER", "MYID")
