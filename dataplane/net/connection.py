@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from dataplane.net.tasks import TaskKeeper
     from dataplane.replies import Reply
 
-# Bytes of following requests that are held while an exchange runs; more stops the reading of the socket.
+# Bytes of requests that are held until somebody looks at them, the following ones while an exchange runs above all;
+# more stops the reading of the socket.
 PIPELINE_MAX_BYTES = 65_536
 # A caller that still sends after its answer is read this long (idle, in all), so that a reset does not eat the answer.
 LINGER_IDLE_S = 2.0
@@ -174,6 +175,9 @@ class DownstreamConnection(asyncio.Protocol):
         if not self._buffer.started:
             self._timer.set(self._listener.limits.head_timeout_s, self._head_timeout)
         self._buffer.feed(data)
+        self._pipelined += len(data)
+        if self._pipelined >= PIPELINE_MAX_BYTES:
+            self._adjust_reading()  # until the task has looked at it
         self._wake()
 
     def eof_received(self) -> bool:
@@ -220,6 +224,9 @@ class DownstreamConnection(asyncio.Protocol):
                 if x is None:
                     break
                 await self._listener.handler.handle(x)
+                if self._buffer.started:
+                    # The turn of the others: a thousand requests in one packet are answered one by one among theirs.
+                    await asyncio.sleep(0)
                 if not await self._between():
                     break
         except asyncio.CancelledError:
@@ -239,6 +246,9 @@ class DownstreamConnection(asyncio.Protocol):
             except ProtocolError as error:
                 self._refuse(error)
                 return None
+            self._pipelined = 0
+            if not self._reading:
+                self._adjust_reading()
             self._head_waiter = asyncio.get_running_loop().create_future()
             await self._head_waiter
             self._head_waiter = None
@@ -261,6 +271,9 @@ class DownstreamConnection(asyncio.Protocol):
             if rest:
                 self._buffer.feed(rest)
         self._pipelined = len(rest)
+        if rest or not self._reading:
+            self._adjust_reading()
+            self._watch_caller()
         return x
 
     def _decoder(self, head: RequestHead) -> Decoder | None:
@@ -277,7 +290,7 @@ class DownstreamConnection(asyncio.Protocol):
     async def _between(self) -> bool:
         """Close the current exchange; whether the connection may carry another."""
         self._exchange = None
-        if self._closing or self._transport.is_closing():
+        if self._closing or self._eof or self._transport.is_closing():
             return False
         if not self.body.complete or not self._keep_alive or self.body.broken:
             return False
@@ -301,8 +314,9 @@ class DownstreamConnection(asyncio.Protocol):
 
         Nothing is read meanwhile: nobody takes requests from the buffer, so it would grow as fast as the caller sends.
         """
-        self._reading = False
-        self._transport.pause_reading()
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
         self._timer.set(self._listener.limits.keepalive_timeout_s, self.abort)
         self._writable = asyncio.get_running_loop().create_future()
         await self._writable
@@ -395,15 +409,23 @@ class DownstreamConnection(asyncio.Protocol):
         self._transport.abort()
 
     def _adjust_reading(self) -> None:
-        want = self.body.wants_data and (self._exchange is None or self._pipelined < PIPELINE_MAX_BYTES)
-        if want != self._reading and not self._transport.is_closing():
-            self._reading = want
-            if want:
-                self._timer.cancel()
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
-                self._timer.set(LOOK_FOR_CALLER_S, self._look_for_caller)
+        want = self.body.wants_data and self._pipelined < PIPELINE_MAX_BYTES
+        if want == self._reading or self._transport.is_closing():
+            return
+        self._reading = want
+        if want:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+        if self._exchange is not None:
+            self._watch_caller()
+
+    def _watch_caller(self) -> None:
+        """While a request is answered: a socket that is read tells of its end by itself."""
+        if self._reading:
+            self._timer.cancel()
+        else:
+            self._timer.set(LOOK_FOR_CALLER_S, self._look_for_caller)
 
     def _look_for_caller(self) -> None:
         """A socket that is not read tells nothing of its end by itself: ask, as long as reading is paused."""
@@ -420,12 +442,7 @@ class DownstreamConnection(asyncio.Protocol):
 
     def send_reply(self, reply: Reply, extra: list[tuple[bytes, bytes]]) -> int:
         """Write a whole answer of the gateway's own; how many body bytes went out."""
-        method = "-"
-        if self._exchange is not None:
-            method = self._exchange.head.method
-            if self._exchange.head.upgrade == "websocket":
-                # A caller that did not wait for the answer sends frames next, and they are no requests.
-                self._keep_alive = False
+        method = "-" if self._exchange is None else self._exchange.head.method
         headers = [*reply.headers, *extra, (b"date", http_date())]
         declared = b"%d" % len(reply.body)
         self._write_head(method, reply.status, b"", headers, body_length=len(reply.body), declared=declared)

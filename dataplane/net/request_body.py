@@ -88,8 +88,9 @@ class RequestBody:
         except ProtocolError as error:
             self.fail(error.code, error.reason)
             return b""
-        for piece in pieces:
-            self._deliver(piece)
+        if pieces:
+            # What one read brought goes on in one write, however small its chunks are.
+            self._deliver(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if not self.complete:
             return b""
         if self._sink is not None and not self._paused and not self._held:

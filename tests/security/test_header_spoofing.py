@@ -103,6 +103,7 @@ async def world(tmp_path: Path, **settings: object) -> AsyncIterator[World]:
             route(public.url, "/session", auth={"mode": "session"}),
             route(public.url, "/given", auth={"mode": "session"}, forwardAuthorization=True),
             route(public.url, "/socket", websocket=True),
+            route(public.url, "/private-socket", websocket=True, auth={"mode": "session"}),
         )
         async with running(tmp_path, document, **settings) as gw:
             yield World(gw, app)
@@ -233,14 +234,24 @@ async def test_any_other_spelling_of_a_framing_header_is_dropped(tmp_path: Path,
         assert not any(name.startswith((b"content", b"transfer")) for name, _ in request.headers())
 
 
-async def test_an_upgrade_with_spoofed_headers_reaches_nobody(tmp_path: Path) -> None:
+async def test_a_handshake_carries_no_spoofed_header_either(tmp_path: Path) -> None:
+    """B23, with and without a login; and a route without WebSockets passes no handshake on."""
     async with world(tmp_path) as here:
+        cookie = await here.gw.session("user-1")
         handshake = (
             "connection: upgrade, x-gateway-user-id", "upgrade: websocket", "sec-websocket-version: 13",
-            "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==", "x-gateway-user-id: admin", "x_gateway_roles: admin",
+            "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==", "origin: http://app.test", cookie,
         )  # fmt: skip
-        for path in ("/socket", "/"):
-            assert (await here.gw.get(path, *handshake)).status in (400, 501)
+        for path, identity in (("/socket", 0), ("/private-socket", 1)):
+            for batch in batches(RESERVED):
+                here.app.clear()
+                await here.gw.get(path, *handshake, *(f"{name}: {MARK}" for name in batch[:80]))
+                (request,) = here.app.begun
+                assert MARK.encode() not in request.head
+                assert b"gateway_session" not in request.head
+                assert len(request.values(b"x-gateway-user-id")) == identity
+        here.app.clear()
+        assert (await here.gw.get("/", *handshake, f"x-gateway-user-id: {MARK}")).status == 400
         assert here.app.begun == []
 
 

@@ -382,3 +382,95 @@ async def test_a_flood_of_header_bytes_is_refused_before_it_is_held(tmp_path: Pa
                 most = max(most, held(gw))
         assert most < HELD_MAX_BYTES
         assert (await gw.request_line())["error"] == "headers_too_large"
+
+
+async def test_a_thousand_requests_in_one_packet_take_turns_with_everybody_else(tmp_path: Path) -> None:
+    """One caller, one write: answered in a row, they would hold up every other connection for as long."""
+    async with running(tmp_path, table(route("http://127.0.0.1:9", "/x")), log_level="info") as gw:
+        most, seen = 0, len(gw.lines)
+
+        async def watch() -> None:
+            nonlocal most, seen
+            while True:
+                await asyncio.sleep(0)
+                now = len(gw.lines)
+                most, seen = max(most, now - seen), now
+
+        caller = await gw.connect()
+        watching = asyncio.create_task(watch())
+        await caller.send(
+            b"GET /nothing HTTP/1.1\r\nhost: a\r\n\r\n" * 500 + b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n" * 500
+        )
+        statuses = [(await caller.answer()).status for _ in range(1_000)]
+        watching.cancel()
+        assert statuses == [404] * 500 + [200] * 500
+        assert most <= 3
+
+
+@pytest.mark.parametrize("request_bytes", [REQUEST, b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc"])
+async def test_requests_that_come_faster_than_they_are_answered_stay_in_the_kernel(
+    tmp_path: Path, request_bytes: bytes
+) -> None:
+    """Each answer makes room for what its request took, not for another read of the socket."""
+
+    async def takes_its_time(peer: Peer) -> None:
+        while True:
+            await peer.read_request()
+            await asyncio.sleep(0.002)
+            await peer.write(ok())
+
+    async with (
+        upstream(takes_its_time) as app,
+        running(tmp_path, table(route(app.url)), rate_limit_route_max=0) as gw,
+    ):
+        caller = await gw.connect()
+        reading = asyncio.create_task(caller.reader.read(-1))
+        most = 0
+
+        async def floods() -> None:
+            nonlocal most
+            while True:
+                await caller.send(request_bytes * 2_000)
+                most = max(most, held(gw))
+
+        flooding = asyncio.create_task(floods())
+        async with asyncio.timeout(30):
+            while len(app.requests) < 150:
+                await asyncio.sleep(0.01)
+                most = max(most, held(gw))
+        flooding.cancel()
+        reading.cancel()
+        caller.vanish()
+        assert 0 < most < HELD_MAX_BYTES
+
+
+async def test_a_caller_that_leaves_behind_pipelined_requests_leaves_no_connection(tmp_path: Path) -> None:
+    async with running(tmp_path, table(route("http://127.0.0.1:9", "/x"))) as gw:
+        for count in (1, 2, 50):
+            caller = await gw.connect()
+            await caller.send(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n" * count)
+            caller.writer.write_eof()
+            await caller.rest()
+            await none_left(gw)
+            caller.close()
+
+
+async def test_chunks_of_one_byte_go_on_in_few_pieces(tmp_path: Path) -> None:
+    """A system call for each byte of the caller's would be a cheap way to keep the gateway and its upstream busy."""
+    chunks = 0
+
+    async def counts(peer: Peer) -> None:
+        nonlocal chunks
+        await peer.read_head()
+        while size := int(await peer.reader.readuntil(b"\r\n"), 16):
+            chunks += 1
+            await peer.reader.readexactly(size + 2)
+        await peer.write(ok())
+
+    async with upstream(counts) as app, running(tmp_path, table(route(app.url))) as gw:
+        answer = await gw.raw(
+            b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 10_000 + b"0\r\n\r\n"
+        )
+        assert answer.status == 200
+        assert 0 < chunks < 100
+        assert (await gw.request_line())["bytesIn"] == 10_000
