@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import ManualClock, pass_time, stop_ticking
 from tests.support.gateway import DEADLINE_S, Caller, Running, route, running, table
 from tests.support.upstreams import Peer, Script, upstream
 
@@ -25,16 +26,6 @@ BARELY_S = 0.05
 LATENCY_MAX_S = 0.05
 GET = b"GET /events HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\n"
-
-
-class ManualClock:
-    """Monotonic seconds that pass when a test lets them."""
-
-    def __init__(self) -> None:
-        self.now_s = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def chunk(data: bytes) -> bytes:
@@ -99,14 +90,6 @@ async def listen(gw: Running) -> Listener:
     return Listener(caller)
 
 
-def pass_time(gw: Running, clock: ManualClock, seconds: float) -> None:
-    """Let time pass for the gateway's budgets, a second at a time as far as it goes."""
-    until = clock.now_s + seconds
-    while clock.now_s < until:
-        clock.now_s = min(clock.now_s + 1.0, until)
-        gw.gateway.wheel.run_due()
-
-
 def events_table(url: str, **timeouts: int) -> dict[str, Any]:
     return table(route(url, **({"timeouts": timeouts} if timeouts else {})))
 
@@ -130,7 +113,7 @@ async def test_an_hour_of_events_arrives_whole_in_order_and_each_at_once(
     clock, source = ManualClock(), Source(framing, frame)
     began_s, taken_s = clock.now_s, []
     async with upstream(source.script) as app, running(tmp_path, events_table(app.url, **timeouts), clock=clock) as gw:
-        gw.gateway.wheel.stop()
+        stop_ticking(gw)
         listener = await listen(gw)
         number = 0
         while clock.now_s - began_s < HOUR_S:
@@ -153,7 +136,7 @@ async def test_an_hour_of_events_arrives_whole_in_order_and_each_at_once(
 async def test_a_gap_over_the_budget_ends_the_stream_for_both_sides(tmp_path: Path) -> None:
     clock, source = ManualClock(), Source()
     async with upstream(source.script) as app, running(tmp_path, events_table(app.url), clock=clock) as gw:
-        gw.gateway.wheel.stop()
+        stop_ticking(gw)
         listener = await listen(gw)
         for event in (b"data: one\n\n", b"data: two\n\n"):
             await source.send(event)
@@ -178,7 +161,7 @@ async def test_a_shorter_gap_than_the_first_bytes_budget_holds_from_the_first_ev
     async with upstream(source.script) as app:
         document["routes"][0]["upstream"] = app.url
         async with running(tmp_path, document, clock=clock) as gw:
-            gw.gateway.wheel.stop()
+            stop_ticking(gw)
             listener = await listen(gw)
             await source.send(b"data: one\n\n")
             await listener.event()
