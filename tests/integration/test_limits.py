@@ -7,7 +7,13 @@ import re
 from ipaddress import ip_network
 from pathlib import Path
 
+import pytest
+
+from common.state.budgets import BudgetTable
+from common.state.memory import MemoryState
+from common.state.ports import StateUnavailable
 from tests.support import upstreams
+from tests.support.clock import ManualClock
 from tests.support.gateway import DEADLINE_S, Caller, Running, route, running, table
 from tests.support.upstreams import answers, answers_with, ok, upstream
 
@@ -139,3 +145,113 @@ async def _waiting_inside(gw: Running) -> Caller:
         while gw.metric("gateway_active_requests") != 1:
             await asyncio.sleep(0)
     return caller
+
+
+# Time moved by hand
+
+
+class Milliseconds:
+    """The clock that the windows in the process's own state are counted by."""
+
+    def __init__(self, gw: Running) -> None:
+        self.now_ms = 1_000_000
+        budgets_of(gw)._now_ms = lambda: self.now_ms
+
+
+def budgets_of(gw: Running) -> BudgetTable:
+    assert isinstance(gw.gateway.state, MemoryState)
+    return gw.gateway.state.budgets
+
+
+async def test_whoever_comes_back_after_retry_after_is_served_and_a_second_earlier_is_not(tmp_path: Path) -> None:
+    """However often it asked in between: what is refused is not counted."""
+    async with (
+        upstream(answers) as app,
+        running(tmp_path, table(route(app.url, rateLimits={"client": {"max": 2}}))) as gw,
+    ):
+        clock = Milliseconds(gw)
+        for _ in range(2):
+            assert (await gw.get()).status == 200
+            clock.now_ms += 10_000
+        refused = await gw.get()
+        assert (refused.status, refused.value("retry-after")) == (429, "41")
+        for wait_ms, left in ((20_000, "21"), (20_000, "1"), (999, "1")):
+            clock.now_ms += wait_ms
+            again = await gw.get()
+            assert (again.status, again.value("retry-after")) == (429, left)
+        clock.now_ms += 1
+        answer = await gw.get()
+        assert (answer.status, answer.value("ratelimit")) == (200, '"route";r=0;t=10')
+        assert (await gw.get()).value("retry-after") == "10"
+        assert len(app.requests) == 3
+
+
+async def test_spraying_addresses_through_a_trusted_proxy_frees_nobodys_budget(tmp_path: Path) -> None:
+    """A table that is full of live windows keeps them, and what finds no room shares one budget."""
+    async with (
+        upstream(answers) as app,
+        running(
+            tmp_path,
+            table(route(app.url)),
+            rate_limit_client_max=2,
+            rate_limit_route_max=0,
+            trusted_proxies=(ip_network("127.0.0.1/32"),),
+        ) as gw,
+    ):
+        clock = Milliseconds(gw)
+        budgets_of(gw)._max_keys = 10
+        caller = await gw.connect()
+
+        async def ask_as(address: str) -> int:
+            return (
+                await caller.ask(f"GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: {address}\r\n\r\n".encode())
+            ).status
+
+        victim = "203.0.113.7"
+        assert [await ask_as(victim) for _ in range(3)] == [200, 200, 429]
+        sprayed = [await ask_as(f"2001:db8:{n:x}::1") for n in range(300)]
+        assert sprayed.count(200) == 9 + 2, "those that found room, and one shared budget"
+        assert len(budgets_of(gw)) == 10
+        assert await ask_as(victim) == 429
+        clock.now_ms += 61_000
+        assert await ask_as(victim) == 200
+
+
+@pytest.mark.parametrize(
+    ("fallback", "during"),
+    [("local", [200, 200, 429, 429]), ("deny", [503] * 4), ("allow", [200] * 4)],
+)
+async def test_an_outage_of_the_state_is_bridged_as_configured_and_logged_once(
+    tmp_path: Path, fallback: str, during: list[int]
+) -> None:
+    clock = ManualClock()
+
+    async def away(_: object) -> None:
+        raise StateUnavailable("connection refused")
+
+    async with (
+        upstream(answers) as app,
+        running(
+            tmp_path, table(route(app.url)), clock=clock, rate_limit_route_max=2, rate_limit_fallback=fallback
+        ) as gw,
+    ):
+        state = gw.gateway.state
+        there = state.check_budgets
+        assert (await gw.get()).status == 200
+        for outage in range(2):
+            state.check_budgets = away  # type: ignore[method-assign]
+            seen = [(await gw.get()).status for _ in range(4)]
+            assert seen == (during if outage == 0 or fallback != "local" else [429] * 4)
+            assert gw.metric("gateway_rate_limit_fallback_total", mode=fallback) == 4 * (outage + 1)
+            state.check_budgets = there  # type: ignore[method-assign]
+            clock.now_s += 1.0
+            await gw.get()
+        said = [(line["level"], line["msg"]) for line in gw.lines if line["msg"].startswith("limits: ")]
+        assert (
+            said
+            == [
+                ("warning", f"limits: the shared state does not answer; the fallback is {fallback}"),
+                ("info", "limits: the shared state answers again; its budgets hold"),
+            ]
+            * 2
+        )
