@@ -241,8 +241,10 @@ class UpstreamConnection(asyncio.Protocol):
         if receiver is None or body is None:
             return
         if not body.done and data:
-            for piece in body.feed(data):
-                receiver.on_piece(piece)
+            pieces = body.feed(data)
+            if pieces:
+                # What one read brought goes on in one piece, however small its chunks are.
+                receiver.on_piece(pieces[0] if len(pieces) == 1 else b"".join(pieces))
                 if self._receiver is None:
                     return
             data = body.leftover if body.done else b""

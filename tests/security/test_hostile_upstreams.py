@@ -340,6 +340,16 @@ async def test_framing_without_an_end_cuts_the_response(tmp_path: Path, body: by
         assert (await gw.request_line())["outcome"] == "aborted"
 
 
+async def test_chunks_of_one_byte_reach_the_caller_in_few(tmp_path: Path) -> None:
+    raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 10_000 + b"0\r\n\r\n"
+    async with upstream(answers_with(raw)) as app, running(tmp_path, table(route(app.url))) as gw:
+        received = await everything(gw, b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        body = received.partition(b"\r\n\r\n")[2]
+        assert body.count(b"a") >= 10_000
+        assert len(body) < 12_000, "framing that is mostly framing is not passed on"
+        assert (await gw.request_line())["bytesOut"] == 10_000
+
+
 SPLITTING = (
     b"location: /x\rset-cookie: gateway_session=evil",
     b"location: /x\nset-cookie: gateway_session=evil",
