@@ -51,10 +51,11 @@ async def test_an_applications_own_fields_stay_beside_the_gateways(tmp_path: Pat
         assert len(answer.values("ratelimit")) == 2
 
 
-async def test_without_limits_nothing_is_said_of_them(tmp_path: Path) -> None:
+async def test_without_limits_nothing_is_said_of_them_but_a_warning(tmp_path: Path) -> None:
     async with upstream(answers) as app, running(tmp_path, table(route(app.url)), rate_limit_route_max=0) as gw:
         answer = await gw.get()
         assert [name for name, _ in answer.headers if "ratelimit" in name] == []
+        assert "rateLimits" in gw.permissive_settings()
 
 
 async def test_a_search_for_unknown_paths_is_limited(tmp_path: Path) -> None:

@@ -376,8 +376,9 @@ async def test_checks_come_by_themselves(tmp_path: Path) -> None:
         await ended_with_1008(gw, socket, "session is over")
 
 
-async def test_an_interval_of_zero_checks_nothing(tmp_path: Path) -> None:
+async def test_an_interval_of_zero_checks_nothing_and_is_warned_of(tmp_path: Path) -> None:
     async with upstream(stays) as app, running(tmp_path, sockets(app.url), ws_revalidate_interval_s=0.0) as gw:
         await opened(gw)
         (websocket,) = gw.gateway.websockets.open
         assert not websocket._timer.running  # type: ignore[attr-defined]
+        assert gw.permissive_settings() == ["GATEWAY_WS_REVALIDATE_INTERVAL_MS", "auth.mode", "match.host"]

@@ -167,6 +167,10 @@ class Running:
         """The request lines of the log so far."""
         return [line for line in self.lines if line["msg"] == "request"]
 
+    def permissive_settings(self) -> list[str]:
+        """What the log has warned of so far (§12.2)."""
+        return [line["setting"] for line in self.lines if line["msg"] == "permissive setting"]
+
     async def request_line(self, count: int = 1) -> dict[str, Any]:
         """The `count`-th request line, as soon as it is written."""
         async with asyncio.timeout(DEADLINE_S):

@@ -86,6 +86,10 @@ def test_an_upstreams_password_is_in_no_line() -> None:
 def test_the_surroundings_are_the_settings() -> None:
     proxies = (ip_network("10.0.0.0/8"),)
     settings = GatewaySettings(
-        csrf_strict=True, rate_limit_route_max=1, rate_limit_principal_max=2, trusted_proxies=proxies
+        csrf_strict=True,
+        rate_limit_route_max=1,
+        rate_limit_principal_max=2,
+        ws_revalidate_interval_s=0.0,
+        trusted_proxies=proxies,
     )
-    assert surroundings_of(settings) == Surroundings(True, 1, 2, 60_000, proxies)
+    assert surroundings_of(settings) == Surroundings(True, 1, 2, 0, proxies)
