@@ -16,6 +16,7 @@ from tests.support import upstreams
 from tests.support.clock import ManualClock
 from tests.support.gateway import DEADLINE_S, Caller, Running, route, running, table
 from tests.support.upstreams import answers, answers_with, ok, upstream
+from tests.support.websocket_peers import opened, refused, stays
 
 
 async def test_a_refused_request_names_its_budget_and_reaches_no_upstream(tmp_path: Path) -> None:
@@ -146,6 +147,21 @@ async def _waiting_inside(gw: Running) -> Caller:
         while gw.metric("gateway_active_requests") != 1:
             await asyncio.sleep(0)
     return caller
+
+
+async def test_a_websockets_handshake_is_counted_and_told_like_a_request(tmp_path: Path) -> None:
+    async with (
+        upstream(stays) as app,
+        running(tmp_path, table(route(app.url, websocket=True, rateLimits={"client": {"max": 2}}))) as gw,
+    ):
+        for left in (1, 0):
+            answer = (await opened(gw)).answer
+            assert re.fullmatch(rf'"route";r={left};t=[0-9]+', answer.value("ratelimit"))
+            assert answer.value("ratelimit-policy") == '"route";q=2;w=60'
+        answer = await refused(gw)
+        assert (answer.status, answer.json["error"]) == (429, "too_many_requests")
+        assert 0 < int(answer.value("retry-after")) <= 61
+        assert app.connections == 2
 
 
 # Time moved by hand
