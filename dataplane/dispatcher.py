@@ -71,7 +71,6 @@ class Dispatcher:
         self._metrics = metrics
         self._recorder = recorder
         self._log = log
-        self._environment_proxies = settings.trusted_proxies
         self._hops = settings.trusted_proxy_hops
         self._scheme = settings.public_url.partition("://")[0]
 

@@ -7,11 +7,10 @@ import socket
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
 
 from common.identity.signature import IdentitySigner
-from common.routetable.compiled import Upstream
 from common.routetable.paths import AmbiguousPath
+from common.routetable.upstreams import parse_upstream
 from common.state.budgets import BudgetTable
 from common.state.open import StateOptions, open_state
 from dataplane.access.breaker import Breaker
@@ -156,7 +155,7 @@ class Gateway:
         if not settings.access_url:
             return None
         client = PooledClient(
-            self._pool, self.wheel, service_upstream(settings.access_url), timeout_s=settings.access_timeout_s
+            self._pool, self.wheel, parse_upstream(settings.access_url, version=2), timeout_s=settings.access_timeout_s
         )
         return AccessClient(
             PooledAccessTransport(client, settings.access_token),
@@ -285,14 +284,3 @@ class ServedConfiguration:
         self.revision = 0 if snapshot is None else snapshot.revision
         self.generation = source.generation
         self.last_error = source.last_error
-
-
-def service_upstream(url: str) -> Upstream:
-    """A service of the deployment (Access) as an upstream of the pool. `url` was validated with the settings."""
-    parts = urlsplit(url)
-    scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
-    host = parts.hostname or ""
-    port = parts.port or (443 if scheme == "https" else 80)
-    bracketed = f"[{host}]" if ":" in host else host
-    authority = bracketed if parts.port is None else f"{bracketed}:{port}"
-    return Upstream(scheme, host, port, authority, parts.path.rstrip("/"), f"{scheme}://{bracketed}:{port}")

@@ -67,11 +67,6 @@ class RequestBody:
         return self._failure is not None
 
     @property
-    def awaits_continue(self) -> bool:
-        """The caller waits for `100 Continue`, and none of its body came."""
-        return self._continue is not None and not self.complete
-
-    @property
     def wants_data(self) -> bool:
         return not self._paused and self._held_bytes < HELD_MAX_BYTES
 

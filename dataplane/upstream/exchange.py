@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dataplane.crosssite import SAFE_METHODS
 from dataplane.errors import GatewayError
 from dataplane.exchange import Exchange
 from dataplane.forwarding.request_headers import RequestHeaders
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from dataplane.upstream.breaker import UpstreamBreaker
     from dataplane.upstream.connection import UpstreamConnection
     from dataplane.upstream.pool import UpstreamPool
-
-# Safe methods (RFC 9110 §9.2.1) that a gateway may send again.
-RESENDABLE = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 
 
 class Forwarder:
@@ -57,14 +55,14 @@ class Forwarder:
 
     async def __call__(self, x: Exchange) -> None:
         """Returns when the caller has been answered, whole or cut. Raises `GatewayError` while it has not."""
-        assert x.match is not None  # noqa: S101 (step 7)
-        route = x.match.route
+        match = x.matched
+        route = match.route
         if route.max_body_bytes and x.head.body_length > route.max_body_bytes:
             raise GatewayError("payload_too_large", f"content-length is over {route.max_body_bytes} bytes")
         self._slots.enter()
         timer = self._wheel.timer()
         try:
-            await _Forwarding(self, x, x.match, timer).run()
+            await _Forwarding(self, x, match, timer).run()
         finally:
             timer.cancel()
             self._slots.leave()
@@ -97,7 +95,7 @@ class _Forwarding:
     async def run(self) -> None:
         x, route, f = self._x, self._route, self._f
         method, length = x.head.method, x.head.body_length
-        safe = method in RESENDABLE
+        safe = method in SAFE_METHODS
         if safe and length > 0 and len(route.upstreams) > 1 and length <= route.replay_max_bytes:
             self._held_body = await self._hold_body(length)
         self._resendable = safe and (length == 0 or self._held_body is not None)

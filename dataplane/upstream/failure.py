@@ -12,7 +12,7 @@ FailureKind = Literal["connect", "tls", "timeout", "attempt", "reset", "malforme
 class Failure:
     """`reason` is for the log. `connect_timeout`: the connection was not there in time (504 rather than 502).
 
-    `response_bytes`: some of a response had come. `stale`: a kept-alive connection closed before any of it had.
+    `stale`: a kept-alive connection closed before any byte of a response had come.
     """
 
     kind: FailureKind
