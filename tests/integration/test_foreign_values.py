@@ -58,6 +58,8 @@ def plant(server: Redis, key: str, value: str | tuple[str, ...]) -> None:
 
 
 VALUES = [*GARBAGE, *OTHER_TYPES]
+# A hash without a revision is a pointer to nothing: an empty store.
+DAMAGED = [value for value in VALUES if value != ("HSET", "f", "v")]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=[f"v{n}" for n in range(len(VALUES))])
@@ -104,12 +106,10 @@ async def test_keys_of_another_type_stop_nothing(server: Redis, state: RedisStat
     assert again.fence == lease.fence
 
 
-@pytest.mark.parametrize("value", VALUES, ids=[f"v{n}" for n in range(len(VALUES))])
+@pytest.mark.parametrize("value", DAMAGED, ids=[f"v{n}" for n in range(len(DAMAGED))])
 async def test_a_damaged_pointer_is_no_empty_store_and_is_never_written_over(
     server: Redis, state: RedisState, value: str | tuple[str, ...]
 ) -> None:
-    if value == ("HSET", "f", "v"):
-        pytest.skip("a hash without a revision is an empty pointer")
     plant(server, "gateway:{t}:active", value)
     before = server.cli("DUMP", "gateway:{t}:active")
     with pytest.raises(StateUnavailable, match="damaged"):
