@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from common.routetable.upstreams import parse_upstream
 from common.settings.secret import Secret
 from dataplane.access.breaker import Breaker
 from dataplane.access.client import AccessClient, AccessTransport
 from dataplane.access.protocol import ANSWER_MAX_BYTES, AccessDecision
 from dataplane.access.transport import PooledAccessTransport
 from dataplane.errors import GatewayError
-from dataplane.gateway import service_upstream
 from dataplane.metrics import GatewayMetrics
 from dataplane.net.timers import TimerWheel
 from dataplane.upstream.client import PooledClient
@@ -36,7 +36,7 @@ async def pooled_transport(url: str, timeout_s: float = 30.0) -> AsyncIterator[A
     wheel.start()
     pool = UpstreamPool(wheel)
     try:
-        client = PooledClient(pool, wheel, service_upstream(url), timeout_s=timeout_s)
+        client = PooledClient(pool, wheel, parse_upstream(url, version=2), timeout_s=timeout_s)
         yield PooledAccessTransport(client, Secret(TOKEN))
     finally:
         pool.close()
