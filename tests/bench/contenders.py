@@ -126,6 +126,11 @@ def _nginx(on: Field) -> Started:
       proxy_pass http://upstream;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
+      # Buffers like the gateway's: with the small ones of the default a large body costs nginx far more.
+      proxy_buffer_size 64k;
+      proxy_buffers 8 64k;
+      proxy_busy_buffers_size 128k;
+      proxy_max_temp_file_size 0;
       {written}
     }}"""
     nginx = on.stage.nginx("nginx", on.stage.contender_core, server, http=f"upstream upstream {{ {upstream} }}")
