@@ -505,10 +505,8 @@ class DownstreamConnection(asyncio.Protocol):
         if not out:
             return
         if not self._transport.is_closing():
-            if len(out) == 1:
-                self._transport.write(out[0])
-            else:
-                self._transport.writelines(out)
+            # Not `writelines`: that of asyncio up to 3.12.8 and 3.13.1 never pauses its writer (CVE-2024-12254).
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
         out.clear()
 
     def switch(self, head: bytes, successor: asyncio.BaseProtocol) -> tuple[asyncio.Transport, bytes]:

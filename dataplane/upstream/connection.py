@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from dataplane.http1.body import ChunkedBody, LengthBody, UntilCloseBody
@@ -115,9 +115,6 @@ class UpstreamConnection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
-
-    def writelines(self, parts: Iterable[bytes]) -> None:
-        self._transport.writelines(parts)
 
     def pause_reading(self) -> None:
         if not self._transport.is_closing():

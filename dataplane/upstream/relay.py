@@ -129,7 +129,7 @@ class Relay:
 
     def _write(self, data: bytes) -> None:
         if self._chunked:
-            self._connection.writelines(chunk_parts(data))
+            self._connection.write(b"".join(chunk_parts(data)))
         else:
             self._connection.write(data)
 
