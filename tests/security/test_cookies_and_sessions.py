@@ -215,9 +215,9 @@ async def test_the_gateways_own_cookie_goes_out_beside_the_upstreams(tmp_path: P
     response = ok(b"ok", b"set-cookie: app=1\r\nset-cookie: gateway_session=evil\r\nset-cookie: app=2\r\n")
     async with upstream(answers_with(response)) as app:
         document = table(route(app.url, auth={"mode": "session"}))
-        async with running(tmp_path, document, session_idle_ms=1_000) as gw:
+        async with running(tmp_path, document, session_idle_ms=4_000) as gw:
             cookie = await gw.session()
-            await asyncio.sleep(0.15)  # a tenth of the idle time: the session is written again, and its cookie sent
+            await asyncio.sleep(0.45)  # a tenth of the idle time: the session is written again, and its cookie sent
             values = (await gw.get("/", cookie)).values("set-cookie")
             assert values[:2] == ["app=1", "app=2"]
             assert [value.partition(";")[0] for value in values[2:]] == [f"gateway_session={id_of(cookie)}"]

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from common.settings.secret import Secret
+from tests.support.clock import ManualClock, pass_time
 from tests.support.gateway import Answer, Running, route, running, table
 from tests.support.upstreams import Peer, Upstream, upstream
 from tests.support.wire import Recorded
@@ -132,7 +133,7 @@ class Access:
                 await peer.closed_by_gateway()
                 return
             await peer.write(answer)
-            if b"content-length: %d\r\n\r\n" % len(ALLOW) not in answer and b"0\r\n\r\n" not in answer:
+            if b"content-length: %d\r\n\r\n" % len(ALLOW) not in answer and not answer.endswith(b"0\r\n\r\n"):
                 return
 
 
@@ -162,7 +163,7 @@ async def world(tmp_path: Path, access: Access, **settings: Any) -> AsyncIterato
             "access_url": service.url,
             "access_token": Secret(TOKEN),
             "access_breaker_failures": 0,
-            "access_timeout_s": 1.0,
+            "access_timeout_s": 10.0,
             **settings,
         }
         async with running(tmp_path, document, **chosen) as gw:
@@ -269,26 +270,30 @@ async def test_an_answer_that_nobody_asked_for_decides_nothing(tmp_path: Path, w
 
 
 async def test_an_allow_that_comes_too_late_decides_nothing(tmp_path: Path) -> None:
-    access = Access(lambda _: None)
-    slow = True
+    access, clock = Access(lambda _: None), ManualClock()
+    first, may_answer = True, asyncio.Event()
 
     async def late(peer: Peer) -> None:
+        nonlocal first
         while True:
             await peer.read_request()
-            if slow:
-                await asyncio.sleep(0.4)
+            if first:
+                first = False
+                await may_answer.wait()
                 await peer.write(answer_of(ALLOW))
-            else:
-                await peer.write(answer_of(DENY))
+            await peer.write(answer_of(DENY))
 
     access.script = late  # type: ignore[method-assign]
-    async with world(tmp_path, access, access_timeout_s=0.2) as here:
+    async with world(tmp_path, access, access_timeout_s=3.0, clock=clock) as here:
         cookie = await here.gw.session()
-        assert (await here.ask(cookie, f"/c/{WORKSPACE}/x")).status == 503
-        slow = False
-        assert (await here.ask(cookie, f"/c/{WORKSPACE}/x")).status == 403
-        await asyncio.sleep(0.4)
-        assert (await here.ask(cookie, f"/c/{WORKSPACE}/x")).status == 403
+        asking = asyncio.create_task(here.ask(cookie, f"/c/{WORKSPACE}/x"))
+        await asyncio.wait_for(here.service.arrived.wait(), 10)
+        pass_time(here.gw, clock, 3.2)
+        assert (await asking).status == 503
+        may_answer.set()
+        await asyncio.wait_for(here.service.gone.wait(), 10)
+        for _ in range(2):
+            assert (await here.ask(cookie, f"/c/{WORKSPACE}/x")).status == 403
         assert here.app.begun == []
 
 
@@ -339,7 +344,8 @@ async def test_the_breaker_lets_nobody_in_and_one_good_answer_closes_it(tmp_path
     """R22, R23: denials and callers that leave are no failures; it opens, refuses at once, and heals by one probe."""
     said = [answer_of(DENY)]
     access = Access(lambda _: said[-1])
-    async with world(tmp_path, access, access_breaker_failures=3, access_breaker_cooldown_s=0.3) as here:
+    clock = ManualClock()
+    async with world(tmp_path, access, access_breaker_failures=3, access_breaker_cooldown_s=5.0, clock=clock) as here:
         cookie = await here.gw.session()
         for _ in range(5):
             assert (await here.ask(cookie)).status == 403
@@ -354,9 +360,8 @@ async def test_the_breaker_lets_nobody_in_and_one_good_answer_closes_it(tmp_path
         said.append(answer_of(ALLOW))
         assert (await here.ask(cookie)).status == 503
         assert here.app.begun == []
-        async with asyncio.timeout(10):
-            while (await here.ask(cookie)).status != 200:
-                await asyncio.sleep(0.02)
+        pass_time(here.gw, clock, 5.1)
+        assert (await here.ask(cookie)).status == 200
         assert here.gw.metric("gateway_access_breaker_open") == 0
 
 

@@ -209,7 +209,7 @@ async def test_an_answer_that_comes_too_late_is_given_to_nobody(tmp_path: Path, 
             await peer.write(ok(b"" if method == "HEAD" else request.line.encode()))
 
     async with upstream(late) as app:
-        document = table(route(app.url, timeouts={"responseMs": 150}))
+        document = table(route(app.url), route(app.url, "/slow", timeouts={"responseMs": 150}))
         async with running(tmp_path, document) as gw:
             slow = asyncio.create_task(gw.get("/slow", "content-length: 0", method=method))
             answers = [await gw.get(f"/{number}") for number in range(20)]
@@ -272,12 +272,18 @@ async def slow_interim(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "status"),
-    [(endless_interim, 502), (endless_head, 502), (endless_line, 502), (dripping_head, 504), (slow_interim, 504)],
+    ("script", "status", "response_ms"),
+    [
+        (endless_interim, 502, 10_000),
+        (endless_head, 502, 10_000),
+        (endless_line, 502, 10_000),
+        (dripping_head, 504, 400),
+        (slow_interim, 504, 400),
+    ],
 )
-async def test_a_head_without_an_end_is_bounded(tmp_path: Path, script: Script, status: int) -> None:
+async def test_a_head_without_an_end_is_bounded(tmp_path: Path, script: Script, status: int, response_ms: int) -> None:
     async with upstream(script) as app:
-        document = table(route(app.url, timeouts={"responseMs": 400}))
+        document = table(route(app.url, timeouts={"responseMs": response_ms}))
         async with running(tmp_path, document) as gw:
             began = time.monotonic()
             assert (await gw.get()).status == status

@@ -15,6 +15,7 @@ import pytest
 from dataplane.net import connection
 from dataplane.net.connection import DownstreamConnection
 from tests.support import upstreams
+from tests.support.clock import ManualClock, pass_time
 from tests.support.gateway import Caller, Running, route, running, table
 from tests.support.upstreams import Peer, answers_with, ok, upstream
 from tests.support.wire import Recorded, responses
@@ -112,15 +113,17 @@ async def test_a_hundred_dripping_heads_do_not_keep_others_from_being_served(tmp
 
 
 async def test_slow_heads_that_take_every_place_give_them_back(tmp_path: Path) -> None:
+    clock = ManualClock()
     async with (
         upstream(upstreams.answers) as app,
-        running(tmp_path, table(route(app.url)), head_timeout_s=0.5, max_connections=20) as gw,
+        running(tmp_path, table(route(app.url)), head_timeout_s=10.0, max_connections=20, clock=clock) as gw,
     ):
         callers = [await gw.connect() for _ in range(20)]
         for caller in callers:
             await caller.send(b"GET")
         refused = await gw.get()
         assert (refused.status, refused.json["error"]) == (503, "gateway_overloaded")
+        pass_time(gw, clock, 10.2)
         for caller in callers:
             assert (await caller.rest()).startswith(b"HTTP/1.1 408 ")
             caller.close()
@@ -129,9 +132,10 @@ async def test_slow_heads_that_take_every_place_give_them_back(tmp_path: Path) -
 
 
 async def test_hundreds_of_idle_connections_cost_others_nothing_and_end(tmp_path: Path) -> None:
+    clock = ManualClock()
     async with (
         upstream(upstreams.answers) as app,
-        running(tmp_path, table(route(app.url)), keepalive_timeout_s=1.5) as gw,
+        running(tmp_path, table(route(app.url)), keepalive_timeout_s=75.0, clock=clock) as gw,
     ):
         callers = [await gw.connect() for _ in range(300)]
         for caller in callers[:150]:
@@ -139,6 +143,7 @@ async def test_hundreds_of_idle_connections_cost_others_nothing_and_end(tmp_path
         assert (await gw.get()).status == 200
         assert gw.metric("gateway_connections") >= 300
         assert held(gw) == 0
+        pass_time(gw, clock, 75.2)
         assert set(await asyncio.gather(*(caller.rest() for caller in callers))) == {b""}
         await none_left(gw)
         assert gw.metric("gateway_connections") == 0
@@ -181,13 +186,18 @@ async def test_a_body_that_makes_no_progress_ends_with_its_budget_and_completes_
 
 async def test_a_body_that_is_slow_and_goes_on_arrives(tmp_path: Path) -> None:
     async with upstream(upstreams.echoes) as app:
-        document = table(route(app.url, timeouts={"uploadMs": 1_000, "responseMs": 1_000}))
-        async with running(tmp_path, document) as gw:
+        document = table(route(app.url, timeouts={"uploadMs": 60_000, "responseMs": 1_000}))
+        clock = ManualClock()
+        async with running(tmp_path, document, clock=clock) as gw:
             caller = await gw.connect()
             await caller.send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 8\r\n\r\n")
-            for byte in (b"a", b"b", b"c", b"d", b"e", b"f", b"g"):
-                await caller.send(byte)
-                await asyncio.sleep(0.2)
+            await asyncio.wait_for(app.arrived.wait(), SLACK_S)
+            for count, byte in enumerate(b"abcdefg", 1):
+                await caller.send(bytes([byte]))
+                async with asyncio.timeout(SLACK_S):
+                    while only_connection(gw).body.bytes_in < count:
+                        await asyncio.sleep(0)
+                pass_time(gw, clock, 59.0)
             assert (await caller.ask(b"h")).body == b"abcdefgh"
 
 
@@ -360,7 +370,7 @@ async def test_a_response_that_nobody_reads_ends_with_its_budget_and_is_the_call
             await peer.write(b"x" * 65_536)
 
     async with upstream(endless) as app:
-        document = table(route(app.url, timeouts={"bodyMs": 400, "firstByteMs": 400}))
+        document = table(route(app.url, timeouts={"bodyMs": 600, "firstByteMs": 5_000}))
         async with running(tmp_path, document) as gw, unread(gw) as caller:
             await caller.send(REQUEST)
             await asyncio.wait_for(app.gone.wait(), 10)
