@@ -45,6 +45,19 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries are asked for; `""` and None admit all. The times are the server's, `from_ms` is in, `to_ms` out."""
+
+    action: str = ""
+    operator: str = ""
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+
+ALL_ENTRIES = AuditFilter()
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
     """A revision without its document."""
 
