@@ -46,7 +46,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which entries are asked for; `""` and None admit all. The times are the server's, `from_ms` is in, `to_ms` out."""
+    """Which entries are asked for; `""` and None admit all. By the server's clock, `from_ms` is in and `to_ms` out."""
 
     action: str = ""
     operator: str = ""
