@@ -10,7 +10,7 @@ import asyncpg
 from common.state.budgets import MAX_COUNT, BudgetCheck, BudgetResult
 from common.state.counting import Ask, Counted, gather, hand_out, verify
 from common.state.postgres.asking import Asking
-from common.state.postgres.pool import Lane
+from common.state.postgres.lane import Lane
 
 MOST_ASKS = 64
 """Requests whose budgets are counted by one statement: it holds its rows until it has counted them all."""

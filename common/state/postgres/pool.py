@@ -7,16 +7,14 @@ import contextlib
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
-from time import perf_counter
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import asyncpg
 
 from common.state.ports import StateMisconfigured, StateUnavailable
+from common.state.postgres.failures import as_failure, is_leaving
 from common.state.watch import StateWatch
 
-T = TypeVar("T")
 Job: TypeAlias = Callable[[asyncpg.Connection], Awaitable[Any]]
 
 MAX_WAITING = 10_000
@@ -154,7 +152,7 @@ class Pool:
         except Exception as error:  # noqa: BLE001 (whatever it is, it is the state's)
             failure = as_failure(error)
             _fail_one(future, failure)
-            if isinstance(error, asyncpg.PostgresError) and not connection.is_closed() and not _is_leaving(error):
+            if isinstance(error, asyncpg.PostgresError) and not connection.is_closed() and not is_leaving(error):
                 return True
             self._fail(failure)
             return False
@@ -213,102 +211,7 @@ class Pool:
                     await self.submit(lambda connection: connection.fetchval("SELECT 1"))
 
 
-class Lane(Generic[T]):
-    """Items of one kind, handed to connections in batches: those of one turn of the loop, and those that came while
-    `at_once` batches were on their way.
-
-    `handle` answers every item of a batch, `fail` tells them that they are not answered.
-    """
-
-    def __init__(
-        self,
-        pool: Pool,
-        handle: Callable[[asyncpg.Connection, list[T]], Awaitable[None]],
-        fail: Callable[[list[T], Exception], None],
-        *,
-        name: str,
-        watch: StateWatch,
-        most: int,
-        at_once: int,
-    ) -> None:
-        """`name` is the operation of which the watch is told, once a batch."""
-        self._name = name
-        self._watch = watch
-        self._pool = pool
-        self._handle = handle
-        self._fail = fail
-        self._most = most
-        self._at_once = at_once
-        self._running = 0
-        self._items: deque[T] = deque()
-        self._called = False
-
-    def add(self, item: T) -> None:
-        """Raises `StateUnavailable` as `Pool.submit` does."""
-        self._pool.refuse_while_down(len(self._items))
-        self._items.append(item)
-        if not self._called:
-            self._called = True
-            asyncio.get_running_loop().call_soon(self._dispatch)
-
-    def _dispatch(self) -> None:
-        self._called = False
-        while self._items and self._running < self._at_once:
-            batch = [self._items.popleft() for _ in range(min(self._most, len(self._items)))]
-            try:
-                future = self._pool.submit(self._job(batch))
-            except StateUnavailable as failure:
-                self._fail([*batch, *self._take_all()], failure)
-                return
-            self._running += 1
-            future.add_done_callback(partial(self._ended, batch, perf_counter()))
-
-    def _ended(self, batch: list[T], began: float, done: asyncio.Future[Any]) -> None:
-        self._running -= 1
-        error = done.exception()
-        self._watch.operation(self._name, "ok" if error is None else "unavailable", perf_counter() - began)
-        if isinstance(error, Exception):
-            self._fail(batch, error)
-        if not self._pool.up:
-            self._fail(self._take_all(), error if isinstance(error, Exception) else StateUnavailable("not connected"))
-        self._dispatch()
-
-    def _job(self, batch: list[T]) -> Job:
-        return lambda connection: self._handle(connection, batch)
-
-    def _take_all(self) -> list[T]:
-        items, self._items = list(self._items), deque()
-        return items
-
-
 def _fail_one(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
         future.exception()  # Whoever was cancelled does not fetch it.
-
-
-def _is_leaving(error: asyncpg.PostgresError) -> bool:
-    """Whether the server, or this connection, is going away (57P, 08), is out of room (53), or only reads (25006)."""
-    state = str(getattr(error, "sqlstate", "") or "")
-    return state.startswith(("57P", "08", "53")) or state == "25006"
-
-
-def as_failure(error: Exception) -> Exception:
-    """A failure as the caller gets it: what waiting does not mend is `StateMisconfigured`."""
-    if isinstance(error, StateUnavailable):
-        return error
-    if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError):
-        return StateMisconfigured(
-            "Postgres refuses the user or password; correct them in the URL of the state "
-            "(postgres://user:password@host/database)"
-        )
-    if isinstance(error, asyncpg.InvalidCatalogNameError):
-        return StateMisconfigured("Postgres has no such database; create it, or correct the URL of the state")
-    if isinstance(error, asyncpg.InsufficientPrivilegeError):
-        return StateMisconfigured(
-            "Postgres does not allow this user what the program needs; grant it the role gateway_data (the gateway) "
-            "or gateway_control (the control plane)"
-        )
-    if isinstance(error, TimeoutError):
-        return StateUnavailable("the server does not answer in time")
-    return StateUnavailable((str(error) or type(error).__name__)[:200])

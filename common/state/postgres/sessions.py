@@ -8,7 +8,7 @@ import asyncpg
 
 from common.state.ports import NewSession, Session
 from common.state.postgres.asking import Asking
-from common.state.postgres.pool import Lane
+from common.state.postgres.lane import Lane
 
 MOST_READ = 128
 """Sessions read by one statement."""
