@@ -40,6 +40,7 @@ STATE_OPERATIONS = (
     "create_session", "read_session", "touch_session", "delete_session", "delete_subject_sessions",
     "check_budgets", "read_decision", "write_decision", "beat", "list_heartbeats", "take_lease", "renew_lease",
     "release_lease", "publish_challenge", "read_challenge", "withdraw_challenge", "read_table",
+    "decisions_dropped", "read_sealed", "write_sealed",
 )  # fmt: skip
 STATE_RESULTS = ("ok", "unavailable", "foreign")
 

@@ -6,6 +6,7 @@ neither is. A Redis cluster, whose scripts reach one slot only, deletes first an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,8 +24,39 @@ AUTH_FAILURES_WINDOW_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
+class SessionPage:
+    """Live sessions in the order of `id_hash`. `next_after` asks for those that follow; None when there are none.
+
+    A page may hold fewer than were asked for, or none, although others follow: a store passes over a bounded number of
+    sessions that are over.
+    """
+
+    sessions: tuple[Session, ...]
+    next_after: str | None
+
+
+def looked_at_most(limit: int) -> int:
+    """How many sessions are looked at for a page of `limit`: most are live, so that most pages are full."""
+    return 2 * limit
+
+
+def session_page(looked_at: Sequence[tuple[str, Session | None]], limit: int, *, more: bool) -> SessionPage:
+    """The page made of what was looked at, in its order: None where a session is over. `more`: others follow that."""
+    sessions: list[Session] = []
+    for place, (_, session) in enumerate(looked_at, 1):
+        if session is None:
+            continue
+        sessions.append(session)
+        if len(sessions) == limit:
+            more = more or place < len(looked_at)
+            looked_at = looked_at[:place]
+            break
+    return SessionPage(tuple(sessions), looked_at[-1][0] if more and looked_at else None)
+
+
+@dataclass(frozen=True, slots=True)
 class HandleRevocation:
-    """How many live sessions bore the handle. Exactly one: it was deleted, and that was recorded. Else nothing was."""
+    """How many live sessions bore the handle. Exactly one: it was deleted, and that was recorded. Else neither."""
 
     matching: int
 
@@ -32,9 +64,10 @@ class HandleRevocation:
 class SessionAdministration(Protocol):
     """Sessions as operators see them. The data plane's credentials cannot record, so they can do none of this."""
 
-    async def list_sessions(self, subject: str | None, after: str | None, limit: int) -> list[Session]:
-        """At most `limit` live sessions of a subject (None: of all) whose `id_hash` comes after `after` (None: from the
-        first), in the order of `id_hash`. A page costs the same however many sessions there are.
+    async def list_sessions(self, subject: str | None, after: str | None, limit: int) -> SessionPage:
+        """At most `limit` (1 or more) live sessions of a subject (None: of all) whose `id_hash` comes after `after`
+        (None: from the first), in the order of `id_hash`. A page costs the same however many sessions there are; one of
+        a subject costs as much as the subject has sessions.
         """
         ...
 
@@ -53,6 +86,9 @@ class DecisionAdministration(Protocol):
     async def drop_decisions(self, subject: str | None, workspace_id: str | None, entry: NewAuditEntry) -> int:
         """Forget the stored decisions of a subject, of a workspace, or of the two together (at least one is given),
         record it, and raise `decisions_dropped`, whatever number there was; how many were forgotten.
+
+        On Redis it is recorded and raised first, and raised again when the last is forgotten: decisions spread over
+        all servers. `StateUnavailable` in between means that some may be left; the operator repeats it.
         """
         ...
 
@@ -61,7 +97,9 @@ class DecisionDrops(Protocol):
     """How replicas learn that what they keep of Access's decisions in their own memory is not wanted any more."""
 
     async def decisions_dropped(self) -> int:
-        """How often decisions were dropped, ever: a replica that sees it rise forgets all that it keeps."""
+        """A number that rises whenever decisions are dropped. A replica that sees another one than before forgets all
+        that it keeps.
+        """
         ...
 
 

@@ -1,14 +1,18 @@
-"""Heartbeats, leases and challenges in this process's memory."""
+"""Heartbeats, leases, challenges and sealed values in this process's memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from common.state.coordination import Heartbeat, Lease
+from common.state.sealed import Sealed
 
 
 class Coordination:
-    """Implements `HeartbeatStore`, `LeaseStore` and `ChallengeStore`. What has run out goes with the next write."""
+    """Implements `HeartbeatStore`, `LeaseStore`, `ChallengeStore` and `SealedStore`.
+
+    What has run out goes with the next write.
+    """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -16,6 +20,7 @@ class Coordination:
         self._leases: dict[str, Lease] = {}
         self._fences: dict[str, int] = {}
         self._challenges: dict[str, tuple[str, int]] = {}
+        self._sealed: dict[str, Sealed] = {}
 
     async def beat(self, replica: str, revision: int, last_error: str, keep_ms: int) -> None:
         """See `HeartbeatStore.beat`."""
@@ -65,6 +70,18 @@ class Coordination:
         """See `ChallengeStore.withdraw_challenge`."""
         _, until = self._challenges.pop(token, ("", 0))
         return self._now_ms() < until
+
+    async def read_sealed(self, name: str) -> Sealed | None:
+        """See `SealedStore.read_sealed`."""
+        return self._sealed.get(name)
+
+    async def write_sealed(self, name: str, blob: bytes, lease: Lease) -> bool:
+        """See `SealedStore.write_sealed`."""
+        stored = self._sealed.get(name)
+        if stored is not None and stored.fence > lease.fence:
+            return False
+        self._sealed[name] = Sealed(blob, lease.fence)
+        return True
 
     def _keep(self, lease: Lease) -> Lease:
         self._leases[lease.name] = lease

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import astuple
 
-from common.state.table_store import ActiveTable, AuditEntry, NewAuditEntry, PointerMove, Revision
+from common.state.table_store import (
+    ALL_ENTRIES,
+    ActiveTable,
+    AuditEntry,
+    AuditFilter,
+    AuditPage,
+    NewAuditEntry,
+    PointerMove,
+    Revision,
+)
+
+_LOOKED_AT_MOST = 10_000
+"""Entries of the trail looked at for one page: a few milliseconds."""
 
 
 class MemoryRouteTable:
@@ -44,12 +57,29 @@ class MemoryRouteTable:
         """See `RouteTableWriter.append_audit`."""
         return self._append(entry)
 
-    async def list_audit(self, before: int | None, limit: int) -> list[AuditEntry]:
+    async def list_audit(self, before: int | None, limit: int, only: AuditFilter = ALL_ENTRIES) -> AuditPage:
         """See `RouteTableWriter.list_audit`."""
-        newest = len(self._audit) if before is None else min(before - 1, len(self._audit))
-        return [self._audit[place - 1] for place in range(newest, max(newest - limit, 0), -1)]
+        audit = self._audit
+        newest = len(audit) if before is None else min(max(before - 1, 0), len(audit))
+        if only.to_ms is not None:
+            newest = min(newest, bisect_left(audit, only.to_ms, key=_time_of))
+        oldest = 0 if only.from_ms is None else bisect_left(audit, only.from_ms, key=_time_of)
+        last = max(oldest, newest - _LOOKED_AT_MOST)
+        found: list[AuditEntry] = []
+        for place in range(newest, last, -1):
+            entry = audit[place - 1]
+            if only.action in ("", entry.action) and only.operator in ("", entry.operator):
+                if len(found) == limit:
+                    return AuditPage(tuple(found), found[-1].id)
+                found.append(entry)
+        return AuditPage(tuple(found), last + 1 if last > oldest else None)
 
     def _append(self, entry: NewAuditEntry) -> AuditEntry:
-        stored = AuditEntry(len(self._audit) + 1, self._now_ms(), *astuple(entry))
+        time_ms = max(self._now_ms(), self._audit[-1].time_ms if self._audit else 0)
+        stored = AuditEntry(len(self._audit) + 1, time_ms, *astuple(entry))
         self._audit.append(stored)
         return stored
+
+
+def _time_of(entry: AuditEntry) -> int:
+    return entry.time_ms

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from common.state.administration import AuthFailureStore, DecisionAdministration, DecisionDrops, SessionAdministration
 from common.state.budgets import BudgetStore
 from common.state.coordination import ChallengeStore, HeartbeatStore, LeaseStore
+from common.state.sealed import SealedStore
 from common.state.table_store import RouteTableReader, RouteTableWriter
 
 
@@ -90,20 +92,41 @@ class Decision:
     decided_at_ms: int
 
 
-class DecisionStore(Protocol):
-    """Cached decisions of Access. `key` comes from `access.decision_key`, and holds every input of the decision."""
+class DecisionKey(NamedTuple):
+    """Names a cached decision. `inputs` comes from `access.decision_key`, and holds every input of the decision.
 
-    async def read_decision(self, key: bytes) -> Decision | None:
+    Subject and workspace (None: the request named none) are among them; they stand here too because operators drop
+    decisions by them.
+    """
+
+    inputs: bytes
+    subject: str
+    workspace_id: str | None
+
+
+class DecisionStore(Protocol):
+    """Cached decisions of Access."""
+
+    async def read_decision(self, key: DecisionKey) -> Decision | None:
         """The stored decision, however old within `keep_ms` of its writing; None when there is none."""
         ...
 
-    async def write_decision(self, key: bytes, *, allow: bool, reason_code: str, keep_ms: int) -> None:
+    async def write_decision(self, key: DecisionKey, *, allow: bool, reason_code: str, keep_ms: int) -> None:
         """Store an explicit decision for `keep_ms`."""
         ...
 
 
 class State(
-    SessionStore, DecisionStore, BudgetStore, HeartbeatStore, LeaseStore, ChallengeStore, RouteTableReader, Protocol
+    SessionStore,
+    DecisionStore,
+    DecisionDrops,
+    BudgetStore,
+    HeartbeatStore,
+    LeaseStore,
+    ChallengeStore,
+    SealedStore,
+    RouteTableReader,
+    Protocol,
 ):
     """All of the shared state that the data plane uses."""
 
@@ -132,5 +155,5 @@ class State(
         ...
 
 
-class ControlState(State, RouteTableWriter, Protocol):
+class ControlState(State, RouteTableWriter, SessionAdministration, DecisionAdministration, AuthFailureStore, Protocol):
     """All of the shared state, for the control plane and its credentials."""

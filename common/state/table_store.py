@@ -32,7 +32,9 @@ class NewAuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One entry of the trail. `id` rises with each entry; `time_ms` is the server's clock."""
+    """One entry of the trail. `id` rises with each entry; `time_ms` is the server's clock, and never falls: where that
+    was set back, it stands still until it has caught up.
+    """
 
     id: int
     time_ms: int
@@ -55,6 +57,18 @@ class AuditFilter:
 
 
 ALL_ENTRIES = AuditFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """Entries, newest first. `next_before` asks for those that follow; None when there are none.
+
+    A page may hold fewer than were asked for, or none, although others follow: a store looks through a bounded number
+    of entries at a time.
+    """
+
+    entries: tuple[AuditEntry, ...]
+    next_before: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +118,8 @@ class RouteTableWriter(RouteTableReader, Protocol):
         """Record what was done to something else than the table."""
         ...
 
-    async def list_audit(self, before: int | None, limit: int) -> list[AuditEntry]:
-        """At most `limit` entries with an id below `before` (None: from the newest), newest first."""
+    async def list_audit(self, before: int | None, limit: int, only: AuditFilter = ALL_ENTRIES) -> AuditPage:
+        """At most `limit` (1 or more) entries with an id below `before` (None: from the newest), newest first. A page
+        costs the same wherever it lies, however long the trail and whatever is asked for.
+        """
         ...

@@ -9,6 +9,7 @@ import pytest
 from common.state.ports import ControlState, NewSession, Session, State
 from tests.support.auth_harness import Time
 from tests.support.state_backends import Backend
+from tests.support.state_values import decision_key
 
 
 @pytest.fixture
@@ -163,26 +164,26 @@ async def test_use_does_not_make_a_session_younger(state: State, time: Time) -> 
 
 
 async def test_a_decision_is_read_as_it_was_written_until_its_time_is_over(state: State, time: Time) -> None:
-    assert await state.read_decision(b"k") is None
-    await state.write_decision(b"k", allow=True, reason_code="", keep_ms=5_000)
+    assert await state.read_decision(decision_key(b"k")) is None
+    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=5_000)
     written_at = time.now_ms()
     time.pass_s(4.999)
-    found = await state.read_decision(b"k")
+    found = await state.read_decision(decision_key(b"k"))
     assert found is not None
     assert (found.allow, found.reason_code, found.decided_at_ms) == (True, "", written_at)
     time.pass_s(0.001)
-    assert await state.read_decision(b"k") is None
+    assert await state.read_decision(decision_key(b"k")) is None
 
 
 async def test_a_newer_decision_replaces_the_older_one(state: State, time: Time) -> None:
-    await state.write_decision(b"k", allow=True, reason_code="", keep_ms=1_000)
+    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=1_000)
     time.pass_s(0.5)
-    await state.write_decision(b"k", allow=False, reason_code="missing_role", keep_ms=5_000)
+    await state.write_decision(decision_key(b"k"), allow=False, reason_code="missing_role", keep_ms=5_000)
     time.pass_s(1)
-    found = await state.read_decision(b"k")
+    found = await state.read_decision(decision_key(b"k"))
     assert found is not None
     assert (found.allow, found.reason_code) == (False, "missing_role")
-    assert await state.read_decision(b"K") is None
+    assert await state.read_decision(decision_key(b"K")) is None
 
 
 async def test_the_state_says_what_it_is_and_what_time_it_has(state: State, time: Time) -> None:

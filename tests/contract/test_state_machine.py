@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from common.state.ports import NewSession, Session, State
 from tests.support.state_backends import Backend
+from tests.support.state_values import decision_key
 
 IDS = st.sampled_from("abcdef")
 SUBJECTS = st.sampled_from(["alice", "bob"])
@@ -104,7 +105,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from([b"k", b"l"]), allow=st.booleans(), keep=SPANS)
     def write_decision(self, key: bytes, allow: bool, keep: int) -> None:
-        self.runner.run(self.state.write_decision(key, allow=allow, reason_code="r", keep_ms=keep * 1000))
+        self.runner.run(self.state.write_decision(decision_key(key), allow=allow, reason_code="r", keep_ms=keep * 1000))
         self.model.decisions[key] = (allow, self.model.now, self.model.now + keep * 1000)
 
     async def read_session(self, id_hash: str) -> Session | None:
@@ -127,7 +128,7 @@ class StateMachine(RuleBasedStateMachine):
                     modelled.until,
                 )
         for key in (b"k", b"l"):
-            decision = self.runner.run(self.state.read_decision(key))
+            decision = self.runner.run(self.state.read_decision(decision_key(key)))
             allow, at, gone = self.model.decisions.get(key, (False, 0, 0))
             assert (decision is None) == (self.model.now >= gone)
             if decision is not None:

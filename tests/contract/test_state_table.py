@@ -8,11 +8,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from common.state.ports import ControlState
-from common.state.table_store import ActiveTable, AuditEntry, NewAuditEntry, PointerMove, Revision
+from common.state.table_store import ActiveTable, AuditEntry, AuditPage, NewAuditEntry, PointerMove, Revision
 from tests.support.auth_harness import Time
 from tests.support.state_backends import Backend
 
 WRITE = NewAuditEntry("config.write", "routes", "öperator", "config", "192.0.2.1", "request 1")
+
+
+def ids(page: AuditPage) -> tuple[list[int], int | None]:
+    return [entry.id for entry in page.entries], page.next_before
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ async def test_an_empty_store_has_no_table(state: ControlState) -> None:
     assert await state.read_table() == ActiveTable(0, None)
     assert await state.read_revision(1) is None
     assert await state.list_revisions(None, 10) == []
-    assert await state.list_audit(None, 10) == []
+    assert await state.list_audit(None, 10) == AuditPage((), None)
 
 
 async def test_what_is_written_is_active_and_read_byte_for_byte(state: ControlState, time: Time) -> None:
@@ -42,9 +46,10 @@ async def test_what_is_written_is_active_and_read_byte_for_byte(state: ControlSt
     assert await state.read_table(1) == ActiveTable(1, None)
     assert await state.read_table(7) == ActiveTable(1, document)
     assert await state.read_revision(1) == (Revision(1, time.now_ms(), "öperator", "config.write"), document)
-    assert await state.list_audit(None, 10) == [
-        AuditEntry(1, time.now_ms(), "config.write", "routes", "öperator", "config", "192.0.2.1", "request 1")
-    ]
+    [entry] = (await state.list_audit(None, 10)).entries
+    assert entry == AuditEntry(
+        1, time.now_ms(), "config.write", "routes", "öperator", "config", "192.0.2.1", "request 1"
+    )
 
 
 async def test_a_write_on_another_revision_changes_nothing(state: ControlState) -> None:
@@ -53,7 +58,7 @@ async def test_a_write_on_another_revision_changes_nothing(state: ControlState) 
         assert await state.move_pointer(stale, b"two", WRITE) == PointerMove(False, 1)
     assert await state.read_table() == ActiveTable(1, b"one")
     assert await state.read_revision(2) is None
-    assert len(await state.list_audit(None, 10)) == 1
+    assert len((await state.list_audit(None, 10)).entries) == 1
 
 
 async def test_of_a_hundred_writers_on_one_revision_one_wins(backend: Backend, time: Time) -> None:
@@ -64,7 +69,7 @@ async def test_of_a_hundred_writers_on_one_revision_one_wins(backend: Backend, t
     [winner] = [n for n, move in enumerate(moves) if move.moved]
     assert {move.revision for move in moves} == {1}
     assert await planes[0].read_table() == ActiveTable(1, b"%d" % winner)
-    assert len(await planes[0].list_audit(None, 10)) == 1
+    assert len((await planes[0].list_audit(None, 10)).entries) == 1
     for plane in planes:
         await plane.close()
 
@@ -78,10 +83,12 @@ async def test_lists_are_read_page_by_page_newest_first(state: ControlState, tim
     assert [each.revision for each in await state.list_revisions(5, 3)] == [4, 3, 2]
     assert [each.revision for each in await state.list_revisions(2, 3)] == [1]
     assert await state.list_revisions(1, 3) == []
-    assert [each.id for each in await state.list_audit(None, 3)] == [8, 7, 6]
-    assert [each.id for each in await state.list_audit(3, 3)] == [2, 1]
-    assert await state.list_audit(1, 3) == []
-    assert (await state.list_audit(None, 1))[0].target == "alice"
+    assert ids(await state.list_audit(None, 3)) == ([8, 7, 6], 6)
+    assert ids(await state.list_audit(6, 3)) == ([5, 4, 3], 3)
+    assert ids(await state.list_audit(3, 3)) == ([2, 1], None)
+    assert ids(await state.list_audit(1, 3)) == ([], None)
+    assert ids(await state.list_audit(100, 8)) == ([8, 7, 6, 5, 4, 3, 2, 1], None)
+    assert (await state.list_audit(None, 1)).entries[0].target == "alice"
     assert [each.time_ms for each in await state.list_revisions(3, 2)] == [
         time.now_ms() - 6_000,
         time.now_ms() - 7_000,

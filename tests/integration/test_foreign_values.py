@@ -13,6 +13,7 @@ from common.state.table_store import NewAuditEntry
 from tests.support.processes import Children
 from tests.support.redis import Redis, start_redis
 from tests.support.state_backends import Recording
+from tests.support.state_values import decision_key
 
 pytestmark = pytest.mark.real
 
@@ -82,7 +83,7 @@ async def test_a_value_that_is_not_ours_counts_as_absent(
     watch.operations.clear()
     [result] = await state.check_budgets([BudgetCheck("k", 2, 60_000, 1_000)])
     assert (result.allowed, result.remaining) == (True, 1)
-    assert await state.read_decision(b"k") is None
+    assert await state.read_decision(decision_key(b"k")) is None
     assert set(watch.operations) == {("check_budgets", "foreign"), ("read_decision", "foreign")}
     assert await state.read_challenge("t") is None
     [again] = await state.check_budgets([BudgetCheck("k", 2, 60_000, 1_000)])

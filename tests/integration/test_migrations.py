@@ -24,6 +24,7 @@ from controlplane.migrate import known_migrations
 from tests.support.ports import closed_port
 from tests.support.postgres import OWNER_PASSWORD, Postgres, open_folder, start_postgres
 from tests.support.processes import Children
+from tests.support.state_values import decision_key
 
 ROOT = Path(__file__).parents[2]
 
@@ -250,7 +251,7 @@ async def test_the_sweep_removes_what_is_over_and_nothing_else(server: Postgres)
     await state.start()
     for number in range(20):
         await state.create_session(NewSession(f"s{number}", f"u{number}", "", (), 3_600_000, 3_600_000))
-        await state.write_decision(b"%d" % number, allow=True, reason_code="", keep_ms=3_600_000)
+        await state.write_decision(decision_key(b"%d" % number), allow=True, reason_code="", keep_ms=3_600_000)
     await server.run(
         "UPDATE swept.sessions SET idle_end_ms = 1 WHERE place <= 15", "UPDATE swept.decisions SET end_ms = 1"
     )

@@ -16,6 +16,7 @@ from common.state.table_store import NewAuditEntry
 from common.state.watch import Unwatched
 from tests.support.processes import Children
 from tests.support.redis import Redis, start_redis
+from tests.support.state_values import decision_key
 
 ROOT = Path(__file__).parents[2]
 ACL = ROOT / "deploy/redis/gateway.acl"
@@ -52,8 +53,8 @@ async def use_as_a_data_plane(state: RedisState) -> None:
     assert await state.delete_session("a2")
     assert await state.delete_subject_sessions("alice") == 1
     assert (await state.check_budgets([BudgetCheck("k", 9, 1_000, 1_000)]))[0].allowed
-    await state.write_decision(b"k", allow=True, reason_code="", keep_ms=60_000)
-    assert await state.read_decision(b"k") is not None
+    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=60_000)
+    assert await state.read_decision(decision_key(b"k")) is not None
     await state.beat("r", 1, "", 60_000)
     assert len(await state.list_heartbeats()) == 1
     lease = await state.take_lease("order", "r", 60_000)
@@ -78,7 +79,7 @@ async def test_each_plane_can_do_all_of_its_work(server: Redis) -> None:
     assert await control.read_revision(1) is not None
     assert len(await control.list_revisions(None, 10)) == 1
     await control.append_audit(ENTRY)
-    assert len(await control.list_audit(None, 10)) == 2
+    assert len((await control.list_audit(None, 10)).entries) == 2
     await data.close()
     await control.close()
 

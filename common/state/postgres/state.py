@@ -18,6 +18,7 @@ from common.state.postgres.decisions import PostgresDecisions
 from common.state.postgres.pool import Pool
 from common.state.postgres.sessions import PostgresSessions
 from common.state.postgres.table import PostgresRouteTable
+from common.state.unserved import Unserved
 from common.state.watch import StateWatch
 
 SWEEP_EVERY_S = 30.0
@@ -26,7 +27,9 @@ SWEEP_MOST = 2_000
 """Rows of each table removed by one statement: it ends long before the time of an operation."""
 
 
-class PostgresState(PostgresSessions, PostgresDecisions, PostgresBudgets, PostgresCoordination, PostgresRouteTable):
+class PostgresState(
+    PostgresSessions, PostgresDecisions, PostgresBudgets, PostgresCoordination, PostgresRouteTable, Unserved
+):
     """Implements `common.state.ports.ControlState` on Postgres 15 or later."""
 
     backend = "postgres"

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import astuple
 
 from common.state.postgres.asking import Asking
-from common.state.table_store import ActiveTable, AuditEntry, NewAuditEntry, PointerMove, Revision
+from common.state.table_store import (
+    ALL_ENTRIES,
+    ActiveTable,
+    AuditEntry,
+    AuditFilter,
+    AuditPage,
+    NewAuditEntry,
+    PointerMove,
+    Revision,
+)
 
 
 class PostgresRouteTable:
@@ -53,13 +62,29 @@ class PostgresRouteTable:
             rows = await self._asking.rows("SELECT * FROM append_audit($1, $2, $3, $4, $5, $6)", *astuple(entry))
             return AuditEntry(*rows[0], *astuple(entry))
 
-    async def list_audit(self, before: int | None, limit: int) -> list[AuditEntry]:
+    async def list_audit(self, before: int | None, limit: int, only: AuditFilter = ALL_ENTRIES) -> AuditPage:
         """See `RouteTableWriter.list_audit`."""
+        where, args = _conditions(before, only)
         with self._asking.measure("list_audit"):
             rows = await self._asking.rows(
-                "SELECT id, time_ms, action, target, operator, scope, client, request_id FROM audit "
-                "WHERE $1::bigint IS NULL OR id < $1 ORDER BY id DESC LIMIT $2",
-                before,
-                limit,
+                "SELECT id, time_ms, action, target, operator, scope, client, request_id FROM audit "  # noqa: S608
+                f"WHERE {where} ORDER BY id DESC LIMIT ${len(args) + 1}",
+                *args,
+                limit + 1,
             )
-            return [AuditEntry(*row) for row in rows]
+            entries = tuple(AuditEntry(*row) for row in rows[:limit])
+            return AuditPage(entries, entries[-1].id if len(rows) > limit else None)
+
+
+def _conditions(before: int | None, only: AuditFilter) -> tuple[str, list[object]]:
+    """What an entry must fulfil, each with an index that finds it; time rises with `id`, so it bounds that."""
+    asked: dict[str, object] = {
+        "id < {}": before,
+        "action = {}": only.action or None,
+        "operator = {}": only.operator or None,
+        "id > (SELECT coalesce(max(id), 0) FROM audit WHERE time_ms < {})": only.from_ms,
+        "id <= (SELECT coalesce(max(id), 0) FROM audit WHERE time_ms < {})": only.to_ms,
+    }
+    given = {condition: value for condition, value in asked.items() if value is not None}
+    conditions = [condition.format(f"${place}") for place, condition in enumerate(given, 1)]
+    return " AND ".join(conditions) or "true", list(given.values())

@@ -15,10 +15,11 @@ from common.state.redis.keys import Keys
 from common.state.redis.servers import OneServer, Servers
 from common.state.redis.sessions import RedisSessions
 from common.state.redis.table import RedisRouteTable
+from common.state.unserved import Unserved
 from common.state.watch import StateWatch
 
 
-class RedisState(RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination, RedisRouteTable):
+class RedisState(RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination, RedisRouteTable, Unserved):
     """Implements `common.state.ports.ControlState` on Redis 7."""
 
     backend = "redis"

@@ -9,7 +9,19 @@ from common.state.ports import StateUnavailable
 from common.state.redis.asking import Asking
 from common.state.redis.records import Foreign, audit_payload, read_audit_record
 from common.state.redis.scripts import APPEND_AUDIT, LIST_REVISIONS, MOVE_POINTER, READ_TABLE
-from common.state.table_store import ActiveTable, AuditEntry, NewAuditEntry, PointerMove, Revision
+from common.state.table_store import (
+    ALL_ENTRIES,
+    ActiveTable,
+    AuditEntry,
+    AuditFilter,
+    AuditPage,
+    NewAuditEntry,
+    PointerMove,
+    Revision,
+)
+
+_LOOKED_AT_MOST = 1_000
+"""Entries of the trail looked at for one page."""
 
 
 class RedisRouteTable:
@@ -81,22 +93,37 @@ class RedisRouteTable:
                 number, time_ms, entry.action, entry.target, entry.operator, entry.scope, entry.client, entry.request_id
             )
 
-    async def list_audit(self, before: int | None, limit: int) -> list[AuditEntry]:
+    async def list_audit(self, before: int | None, limit: int, only: AuditFilter = ALL_ENTRIES) -> AuditPage:
         """See `RouteTableWriter.list_audit`."""
         asking = self._asking
         key = asking.keys.audit.encode()
-        # Entries are numbered from 1 without a gap, so the number of one is its place.
-        first, last = (-limit, -1) if before is None else (max(before - 1 - limit, 0), before - 2)
-        if limit < 1 or (last == -1 and before is not None):
-            return []
         with asking.measure("list_audit") as measured:
-            found = []
-            for value in reversed(await asking.command(key, "LRANGE", key, first, last)):
+            length = await asking.command(key, "LLEN", key)
+            # Entries are numbered from 1 without a gap, so the number of one is its place.
+            newest = length if before is None else min(max(before - 1, 0), length)
+            oldest = max(newest - _LOOKED_AT_MOST, 0)
+            found: list[AuditEntry] = []
+            values = await asking.command(key, "LRANGE", key, oldest, newest - 1) if newest else []
+            for place in range(newest, oldest, -1):
                 try:
-                    found.append(read_audit_record(value))
+                    entry = read_audit_record(values[place - oldest - 1])
                 except Foreign:
                     measured.found_foreign()
-            return found
+                    continue
+                if _is_asked_for(entry, only):
+                    if len(found) == limit:
+                        return AuditPage(tuple(found), found[-1].id)
+                    found.append(entry)
+            return AuditPage(tuple(found), oldest + 1 if oldest else None)
+
+
+def _is_asked_for(entry: AuditEntry, only: AuditFilter) -> bool:
+    return (
+        only.action in ("", entry.action)
+        and only.operator in ("", entry.operator)
+        and (only.from_ms is None or entry.time_ms >= only.from_ms)
+        and (only.to_ms is None or entry.time_ms < only.to_ms)
+    )
 
 
 def _revision(number: int, time_ms: bytes | None, operator: bytes | None, action: bytes | None) -> Revision:
