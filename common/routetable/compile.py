@@ -139,11 +139,13 @@ def _methods(raw: RouteV1, where: str, problems: Problems) -> frozenset[str] | N
     methods = raw.match.methods
     if methods is None:
         return None
+    seen: set[str] = set()
     for index, method in enumerate(methods):
         if method == "CONNECT":
             problems.add(f"{where}.match.methods[{index}]", "CONNECT is never forwarded")
-        if method in methods[:index]:
+        if method in seen:
             problems.add(f"{where}.match.methods[{index}]", f"{method} is listed twice")
+        seen.add(method)
     return frozenset(methods)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 from common.routetable.compiled import Upstream
 from common.routetable.hosts import bracketed, host_with_port
 from common.routetable.paths import AmbiguousPath, read_path
+from common.telemetry.redact import REDACTED
 
 DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 
@@ -73,6 +74,9 @@ def _base_path(path: str) -> str:
 
 def _basic(user_info: str) -> str:
     """The `Basic` credential of a URL's user info (RFC 7617); user and password as UTF-8."""
+    if user_info.startswith(REDACTED[:-1]):
+        # A table that was shown, and comes back without what was taken out of it.
+        raise ValueError("has a credential that was redacted: write the user info again")
     if not user_info.isascii() or re.search(r"[^!-~]|%(?![0-9A-Fa-f]{2})", user_info):
         raise ValueError("has user info that is not written in percent-escapes")
     user, _, password = user_info.partition(":")
