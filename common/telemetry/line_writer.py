@@ -5,6 +5,8 @@
 
 A reader that is slow, or stopped, makes the buffer grow to its bound; further lines are dropped and counted, and the
 count is written once there is room. Before `attach` and after `close` every line is written at once.
+
+Where several processes share the descriptor, each writes whole lines in its turn (`turn`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import time
 from collections import deque
 
 from common.telemetry.log import Clock, event_line
+from common.telemetry.turn import Turn
 
 FLUSH_DELAY_S = 0.05
 """A line waits at most this long on a loop that is not busy."""
@@ -30,13 +33,19 @@ JOIN_BYTES = 262_144
 # A descriptor that polls writable takes this much without blocking, whatever it is (POSIX: PIPE_BUF is atomic).
 SAFE_BYTES = 4_096
 CLOSE_WAIT_S = 1.0
+TURN_DELAY_S = 0.005
+"""Until a turn is asked for again: the other process writes a batch, which takes microseconds."""
 
 
 class LineWriter:
     """Takes whole lines (bytes with their line feed), keeps their order, and never raises for a broken descriptor."""
 
-    def __init__(self, fd: int, *, max_bytes: int = BUFFER_MAX_BYTES) -> None:
+    def __init__(self, fd: int, *, max_bytes: int = BUFFER_MAX_BYTES, turn: Turn | None = None) -> None:
+        """`turn` is shared with the other processes that write to `fd`; None where there are none."""
         self._fd = fd
+        self._turn = turn
+        self._waits_turn = False
+        self._in_line = False
         self._max_bytes = max_bytes
         self._pending: deque[bytes] = deque()
         self._size = 0
@@ -105,11 +114,19 @@ class LineWriter:
         self._timer = None
         self._hurried = False
         self._flush()
-        self._watch(bool(self._pending))
+        self._await_room()
 
     def _on_writable(self) -> None:
         self._flush()
-        self._watch(bool(self._pending))
+        self._await_room()
+
+    def _await_room(self) -> None:
+        if not self._waits_turn:
+            self._watch(bool(self._pending))
+            return
+        self._watch(False)
+        if self._timer is None and self._loop is not None:
+            self._timer = self._loop.call_later(TURN_DELAY_S, self._on_timer)
 
     def _watch(self, on: bool) -> None:
         """Have the loop say when the descriptor takes more; one that cannot be watched is tried again by the timer."""
@@ -135,9 +152,38 @@ class LineWriter:
             self._unreported = 0
             self._append(line)
             self._send(0.0)
+        if wait_s and self._in_line and self._turn is not None:
+            self._abandon_line(self._turn)
+
+    def _abandon_line(self, turn: Turn) -> None:
+        """Nothing will say when there is room for the rest of it, and the others wait."""
+        _, _, following = self._pending.popleft().partition(b"\n")
+        self._pending.appendleft(following)
+        self._size = sum(map(len, self._pending))
+        self._lose(1)
+        self._in_line = False
+        turn.give()
 
     def _send(self, wait_s: float) -> bool:
-        """Whether all that was pending has left."""
+        """Whether all that was pending has left. The turn is kept only within a line that is longer than a pipe takes
+        at once.
+        """
+        turn = self._turn
+        if turn is None or not self._pending:
+            return self._send_pending(wait_s)
+        self._waits_turn = not turn.take(wait_s)
+        if self._waits_turn:
+            return False
+        if turn.unfinished and not self._in_line:
+            self._pending.appendleft(b"\n")  # another process ended within its line
+            self._size += 1
+        everything = self._send_pending(wait_s)
+        turn.unfinished = self._in_line
+        if not self._in_line:
+            turn.give()
+        return everything
+
+    def _send_pending(self, wait_s: float) -> bool:
         while self._pending:
             batch = self._take_batch()
             try:
@@ -145,7 +191,10 @@ class LineWriter:
             except OSError:
                 # Closed by its reader, or the disk is full: nothing that a log line could be written about.
                 self._lose(batch.count(b"\n"))
+                self._in_line = False
                 return False
+            if written:
+                self._in_line = not batch.endswith(b"\n", 0, written)
             if written < len(batch):
                 self._pending.appendleft(batch[written:])
                 self._size += len(batch) - written
@@ -185,8 +234,18 @@ def _write_some(fd: int, data: bytes, wait_s: float) -> int:
         if not poll.poll(left_ms):
             break
         try:
-            sent += os.write(fd, view[sent : sent + SAFE_BYTES])
+            sent += os.write(fd, view[sent : _piece_end(data, sent)])
         except BlockingIOError:
             if left_ms == 0:
                 break
     return sent
+
+
+def _piece_end(data: bytes, start: int) -> int:
+    """Where the piece that begins at `start` ends: behind its last whole line, or within the first where that is longer
+    than a piece.
+    """
+    end = start + SAFE_BYTES
+    if end >= len(data):
+        return len(data)
+    return data.rfind(b"\n", start, end) + 1 or end

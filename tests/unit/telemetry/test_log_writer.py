@@ -8,6 +8,8 @@ import fcntl
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from common.telemetry.line_writer import BATCH_BYTES, LineWriter
+from common.telemetry.turn import Turn
 
 
 @pytest.fixture
@@ -248,3 +251,112 @@ async def test_a_disk_that_was_full_for_a_while_is_told_of_once_it_is_not(
     assert three == b"three"
     assert json.loads(report)["dropped"] == writer.dropped == 2
     assert json.loads(report)["level"] == "warning"
+
+
+SHARING = """
+import asyncio, os, sys
+from common.telemetry.line_writer import LineWriter
+from common.telemetry.turn import Turn
+
+turn, lines = Turn(), int(sys.argv[1])
+
+async def work(number):
+    writer = LineWriter(1, turn=turn)
+    writer.attach(asyncio.get_running_loop())
+    for count in range(lines):
+        filling = b"%d" % number * (20_000 if count % 10 == 0 else 100)
+        writer.write(b"%d %d %s\\n" % (number, count, filling))
+        await asyncio.sleep(0)
+    while writer._pending:
+        await asyncio.sleep(0.001)
+    writer.close()
+
+for number in range(4):
+    if os.fork() == 0:
+        asyncio.run(work(number))
+        os._exit(0)
+for number in range(4):
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "file"])
+def test_lines_of_four_processes_on_one_descriptor_stay_whole(kind: str, tmp_path: Path) -> None:
+    """A line longer than a pipe takes at once would be cut by another process's, and look like one that it wrote."""
+    argv = [sys.executable, "-c", SHARING, "60"]
+    if kind == "file":
+        with (tmp_path / "log").open("wb") as file:
+            subprocess.run(argv, stdout=file, timeout=60, check=True)
+        data = (tmp_path / "log").read_bytes()
+    elif kind == "socket":
+        near, far = socket.socketpair()
+        with near, far, subprocess.Popen(argv, stdout=far.fileno()) as process:
+            far.close()
+            data = b"".join(iter(lambda: near.recv(3_000), b""))
+            assert process.wait(60) == 0
+    else:
+        data = subprocess.run(argv, stdout=subprocess.PIPE, timeout=60, check=True).stdout
+    seen: dict[str, list[int]] = {str(number): [] for number in range(4)}
+    for line in data.decode().splitlines():
+        number, count, filling = line.split(" ")
+        assert filling == number * (20_000 if int(count) % 10 == 0 else 100)
+        seen[number].append(int(count))
+    assert all(counts == list(range(60)) for counts in seen.values())
+
+
+def test_a_line_that_another_process_left_unfinished_does_not_spoil_the_next(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    turn = Turn()
+    assert turn.take()
+    os.write(fd, b"the beginning of")
+    turn.unfinished = True
+    turn.give()
+    writer = LineWriter(fd, turn=turn)
+    writer.write(b"one\n")
+    writer.write(b"two\n")
+    assert read_all(reader) == b"the beginning of\none\ntwo\n"
+
+
+def test_a_long_line_that_finds_no_room_at_the_end_is_given_up_and_the_turn_with_it(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("common.telemetry.line_writer.CLOSE_WAIT_S", 0.01)
+    reader, fd = pipe
+    turn = Turn()
+    writer = LineWriter(fd, turn=turn)
+    writer.write(b"x" * 70_000 + b"\n")
+    assert turn.unfinished
+    assert writer.dropped == 1
+    begun = read_all(reader)
+    assert begun == b"x" * 65_536
+    LineWriter(fd, turn=turn).write(b"of another\n")
+    assert read_all(reader) == b"\nof another\n"
+
+
+HOLDING = """
+import sys
+from common.telemetry.turn import Turn
+import os
+turn = Turn()
+read, write = os.pipe()
+if os.fork() == 0:
+    assert turn.take()
+    os.write(write, b"x")
+    sys.stdin.readline()
+    os._exit(0)
+os.read(read, 1)
+print(turn.take(), turn.take(0.01), flush=True)
+print(turn.take(10), flush=True)
+"""
+
+
+def test_a_turn_is_one_processs_alone_and_ends_with_it() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "False False\n"
+        process.stdin.write("end\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "True\n"
