@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from common.identity.signature import IdentitySigner
@@ -106,8 +106,9 @@ class Gateway:
     def draining(self) -> bool:
         return self._listener.draining
 
-    async def start(self) -> None:
-        """Connect to the state, load the table where there is a valid one, then listen.
+    async def start(self, sockets: Sequence[socket.socket] = ()) -> None:
+        """Connect to the state, load the table where there is a valid one, then listen; on `sockets` where they are
+        given, which are bound already.
 
         Raises `OSError` when the address is taken and `StateMisconfigured` when the state refuses this process. A
         state that is away is neither: readiness says so until it answers.
@@ -115,8 +116,12 @@ class Gateway:
         self.wheel.start()
         await self.state.start()
         await self.configuration.start()
-        await self._listener.start(self.settings.host, self.settings.port)
+        await self._listener.start(self.settings.host, self.settings.port, sockets)
         self.log.info("listening", host=self.settings.host, port=self.port, production=self.settings.production)
+
+    async def reload(self) -> None:
+        """Read anew what the settings name: the route table. What is not valid changes nothing and is reported."""
+        await self.configuration.reload_now()
 
     async def stop(self) -> None:
         """Drain within `GATEWAY_SHUTDOWN_TIMEOUT_MS`, then release everything."""

@@ -74,10 +74,19 @@ class Log:
 
     Field names are the contract's (`requestId`, `route`, …). A field whose name is a credential's is redacted, and so
     is every text that holds one; `exc=<exception>` adds its text and stack. A value of any type may be passed.
+    `always` are fields that every event has, and no request line.
     """
 
-    def __init__(self, write: Write, *, level: Level = "info", now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        write: Write,
+        *,
+        level: Level = "info",
+        now: Callable[[], float] = time.time,
+        always: Mapping[str, object] | None = None,
+    ) -> None:
         self._write = write
+        self._always = dict(always or {})
         self._level = level
         self._threshold = LEVELS[level]
         self._now = now
@@ -104,7 +113,7 @@ class Log:
 
     def _emit(self, level: Level, msg: str, fields: dict[str, object]) -> None:
         try:
-            line = event_line(self._clock.text(), level, msg, fields)
+            line = event_line(self._clock.text(), level, msg, {**self._always, **fields})
         except Exception as error:  # noqa: BLE001 - a log line must not end what it describes, whatever a repr does
             line = _unwritable(self._clock.text(), error)
         self._write(line)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import select
+import socket
+from collections.abc import Awaitable, Callable, Sequence
 
 from dataplane.http1.readers import request_reader
 from dataplane.net.connection import ConnectionLimits, DownstreamConnection, Handler
@@ -14,6 +16,11 @@ BACKLOG = 2048
 # While it drains, a connection that no request runs on may still ask once more (its answer says `close`): a proxy in
 # front that reuses it at that moment must not meet a reset. After this time, or a third of the drain, it is closed.
 IDLE_GRACE_S = 5.0
+# Connections that wait to be accepted when the drain begins are still taken: closing the socket would reset them, and
+# their requests with them. Where more come all the time, no longer than this.
+ACCEPT_REST_S = 0.25
+# Turns of the loop from the acceptance of a connection to its being registered; uvloop takes one, asyncio three.
+ACCEPTING_TURNS = 4
 
 
 class HttpListener:
@@ -35,21 +42,27 @@ class HttpListener:
         self.tasks = tasks
         self.draining = False
         self._connections: set[DownstreamConnection] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._emptied: asyncio.Event = asyncio.Event()
 
-    async def start(self, host: str, port: int, *, reuse_port: bool = False) -> None:
-        """Bind and listen. `OSError` when the address cannot be had."""
+    async def start(self, host: str, port: int, sockets: Sequence[socket.socket] = ()) -> None:
+        """Bind and listen; where there are `sockets`, bound ones of the caller's, on those instead.
+
+        Raises `OSError` when the address cannot be had.
+        """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: DownstreamConnection(self), host, port, backlog=BACKLOG, reuse_port=reuse_port or None
-        )
+        if not sockets:
+            self._servers.append(await loop.create_server(self._connection, host, port, backlog=BACKLOG))
+        for sock in sockets:
+            self._servers.append(await loop.create_server(self._connection, sock=sock, backlog=BACKLOG))
+
+    def _connection(self) -> DownstreamConnection:
+        return DownstreamConnection(self)
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
-        assert self._server is not None  # noqa: S101 (asked after `start`)
-        port: int = self._server.sockets[0].getsockname()[1]
+        """The port that is listened on; after `start`."""
+        port: int = self._servers[0].sockets[0].getsockname()[1]
         return port
 
     @property
@@ -69,13 +82,15 @@ class HttpListener:
             self._emptied.set()
 
     async def drain(self, timeout_s: float, at_deadline: Callable[[], Awaitable[None]]) -> None:
-        """Stop accepting, let open connections finish within `timeout_s`, then cut what is left.
+        """Accept who waits already and nobody else, let open connections finish within `timeout_s`, then cut what is
+        left.
 
         `at_deadline` comes before the cut, and may take a little longer to end something in order.
         """
         self.draining = True
-        if self._server is not None:
-            self._server.close()
+        await self._accept_rest()
+        for server in self._servers:
+            server.close()
         if self._connections:
             grace_s = min(IDLE_GRACE_S, timeout_s / 3)
             if not await self._emptied_within(grace_s):
@@ -86,6 +101,17 @@ class HttpListener:
         await self.tasks.cancel_all()
         for connection in list(self._connections):
             connection.abort()
+
+    async def _accept_rest(self) -> None:
+        poll = select.poll()
+        for server in self._servers:
+            for sock in server.sockets:
+                poll.register(sock.fileno(), select.POLLIN)
+        until = self.wheel.clock() + ACCEPT_REST_S
+        while poll.poll(0) and self.wheel.clock() < until:  # noqa: ASYNC110 (the kernel's queue tells no event)
+            await asyncio.sleep(0)
+        for _ in range(ACCEPTING_TURNS):
+            await asyncio.sleep(0)
 
     async def _emptied_within(self, seconds: float) -> bool:
         try:

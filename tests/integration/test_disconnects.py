@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from tests.support import upstreams
 from tests.support.gateway import Running, route, running, table
@@ -126,6 +128,29 @@ async def test_a_drain_lets_a_request_finish_and_tells_callers_to_close(tmp_path
         answer = await busy.answer()
         assert (answer.body, answer.value("connection")) == (b"finished", "close")
         await asyncio.wait_for(stopping, 10)
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_callers_that_wait_to_be_accepted_when_a_drain_begins_are_answered(tmp_path: Path, loop: str) -> None:
+    """Closing a socket resets the connections in its queue: requests would be lost at every restart."""
+
+    async def main() -> None:
+        async with (
+            upstream(upstreams.answers) as app,
+            running(tmp_path, table(route(app.url)), shutdown_timeout_s=10.0) as gw,
+        ):
+            callers = []
+            for _ in range(50):  # without a turn of the loop: the kernel alone has them
+                caller = socket.create_connection(("127.0.0.1", gw.port))
+                caller.sendall(GET)
+                callers.append(caller)
+            await asyncio.wait_for(gw.gateway.stop(), 10)
+            for caller in callers:
+                with caller:
+                    assert caller.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
+        runner.run(main())
 
 
 async def test_a_drain_that_runs_out_cuts_what_is_left(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.cli.run import raise_descriptor_limit
 from dataplane.websocket.handshake import accept_of
+from dataplane.workers.serve import raise_descriptor_limit
 from tests.support.processes import Children
 from tests.support.websocket_frames import BINARY, frame
 from tests.support.websocket_peers import handshake
