@@ -48,6 +48,7 @@ class Dispatcher:
         endpoints: Endpoints,
         admission: Admission,
         limits: Step,
+        ask_ahead: Callable[[Exchange], None],
         authenticate: Step,
         principal_limit: Step,
         cross_site: Step,
@@ -62,6 +63,7 @@ class Dispatcher:
         self._endpoints = endpoints
         self._admission = admission
         self._limits = limits
+        self._ask_ahead = ask_ahead
         self._authenticate = authenticate
         self._principal_limit = principal_limit
         self._cross_site = cross_site
@@ -136,7 +138,8 @@ class Dispatcher:
         if x.match is not None:
             x.route_id = x.match.route.id
 
-        # 6. Rate limits
+        # 6. Rate limits. On a shared state, what step 8 will read travels with them.
+        self._ask_ahead(x)
         await self._limits(x)
 
         # 7. No route

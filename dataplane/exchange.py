@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from common.routetable.compiled import Match
     from common.state.ports import Session
     from common.telemetry.trace import TraceContext
+    from dataplane.authentication.sessions import Reads
     from dataplane.forwarding.context import ForwardingContext
     from dataplane.http1.heads import RequestHead, ResponseHead
     from dataplane.replies import Reply
@@ -121,6 +122,7 @@ class Exchange:
         "route_id",
         "secure",
         "session",
+        "session_reads",
         "snapshot",
         "started_at",
         "status",
@@ -155,6 +157,9 @@ class Exchange:
         # Step 5.
         self.admitted: bool = False
         """It holds a slot of the admission, until its response begins."""
+        # Before step 6, for step 8 alone.
+        self.session_reads: Reads = {}
+        """What the shared state was asked for ahead. Whoever refuses the request before step 8 leaves it alone."""
         # Step 8.
         self.principal: Principal | None = None
         self.session: Session | None = None

@@ -224,6 +224,7 @@ class Gateway:
             ),
             admission=admission,
             limits=RequestLimits(limiter, budgets),
+            ask_ahead=self._authentication.step.ask_ahead,
             authenticate=self._authentication.step,
             principal_limit=PrincipalLimit(limiter, budgets),
             cross_site=cross_site,

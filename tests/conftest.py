@@ -14,6 +14,7 @@ from tests.support.counterparts import IN_CI, find_program
 from tests.support.nginx import Nginx, start_nginx
 from tests.support.node import find_node
 from tests.support.processes import Children
+from tests.support.shared_store import store  # noqa: F401
 from tests.support.state_backends import backend  # noqa: F401
 
 if TYPE_CHECKING:

@@ -35,6 +35,7 @@ class MemoryState(Coordination, MemoryRouteTable):
     """
 
     backend = "memory"
+    shared = False
     up = True
 
     def __init__(

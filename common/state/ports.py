@@ -136,6 +136,13 @@ class State(
         ...
 
     @property
+    def shared(self) -> bool:
+        """Whether it lies on a server that replicas share. Then an operation costs a round trip, a read is on its way
+        from the call on, awaited or not, and what is asked for in one turn of the loop travels together.
+        """
+        ...
+
+    @property
     def up(self) -> bool:
         """Whether the last operation or probe was answered; readiness reports it."""
         ...

@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import string
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from common.state.ports import NewSession, Session, State
 from dataplane.authentication.cookies import clear_session_cookie, set_session_cookie
@@ -27,6 +27,12 @@ _ID_BYTES = 32
 _ID_LENGTH = 43
 _ID_ALPHABET = frozenset(string.ascii_letters + string.digits + "-_")
 _PRESENTED_MAX = 4
+
+
+Reads: TypeAlias = Mapping[str, Awaitable[Session | None]]
+"""Reads that are on their way, by the value of the cookie."""
+
+_NOTHING_ASKED: Reads = {}
 
 
 class SessionRefused(Exception):
@@ -66,10 +72,25 @@ class BrowserSessions:
         """The `Set-Cookie` value that deletes the session cookie."""
         return clear_session_cookie(secure=self._secure)
 
-    async def find(self, presented: Sequence[str]) -> tuple[str, Session]:
+    def ask(self, presented: Sequence[str]) -> Reads:
+        """Have a shared store read what `use` will need, on the way of whatever else this turn of the loop asks for.
+
+        Nothing is judged and nothing changed: an answer or a failure that nobody awaits is thrown away. Empty where the
+        store is this process's own memory, which costs no way.
+        """
+        if not self._state.shared or len(presented) > _PRESENTED_MAX:
+            return _NOTHING_ASKED
+        return {
+            session_id: self._state.read_session(hashed)
+            for session_id in presented
+            if (hashed := id_hash(session_id)) is not None
+        }
+
+    async def find(self, presented: Sequence[str], asked: Reads = _NOTHING_ASKED) -> tuple[str, Session]:
         """The id and record of the one live session among the values of the session cookie; else `SessionRefused`.
 
-        An id that the store does not know counts as expired: nearly all of them are.
+        An id that the store does not know counts as expired: nearly all of them are. `asked` is what `ask` gave for
+        the same values.
         """
         if not presented:
             raise SessionRefused("missing")
@@ -81,7 +102,7 @@ class BrowserSessions:
             hashed = id_hash(session_id)
             if hashed is None:
                 continue
-            session = await self._state.read_session(hashed)
+            session = await (asked.get(session_id) or self._state.read_session(hashed))
             if session is None:
                 reason = "expired"
             elif found is not None:
@@ -92,9 +113,9 @@ class BrowserSessions:
             raise SessionRefused(reason, clear=True)
         return found
 
-    async def use(self, presented: Sequence[str]) -> tuple[Session, bytes | None]:
+    async def use(self, presented: Sequence[str], asked: Reads = _NOTHING_ASKED) -> tuple[Session, bytes | None]:
         """As `find`, and counts as use: where its write is due, the session is extended and its cookie sent again."""
-        session_id, session = await self.find(presented)
+        session_id, session = await self.find(presented, asked)
         if self._state.now_ms() - session.touched_at_ms < self._touch_interval_ms:
             return session, None
         # Of requests that come side by side, one writes.

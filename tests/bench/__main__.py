@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.bench [compare|micro|websocket] …`."""
+"""The command line: `python -m tests.bench [compare|micro|state|websocket] …`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bench.machine import BenchError, say
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("compare", "micro", "websocket"), default="compare")
+    parser.add_argument("what", nargs="?", choices=("compare", "micro", "state", "websocket"), default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is timed (%(default)s)")
     parser.add_argument("--seconds", type=int, default=3, help="how long each time (%(default)s)")
     parser.add_argument("--only", default="", help=f"contenders: {','.join(each.name for each in CONTENDERS)}")
@@ -34,6 +34,11 @@ def main() -> int:
             from tests.bench.websocket import websocket
 
             websocket(rounds=rounds, seconds=seconds, short=options.short, json_file=options.json)
+        elif options.what == "state":
+            from tests.bench.state.run import state
+
+            # Many short times: hundreds of figures come of one run.
+            state(rounds=rounds, seconds=0.05 if options.short else seconds / 6, json_file=options.json)
         else:
             compare(chosen(options.only), rounds=rounds, seconds=seconds, short=options.short, json_file=options.json)
     except BenchError as error:

@@ -41,6 +41,14 @@ def cpu_s(group: int) -> float:
     return sum(sum(map(int, fields[11:15])) for fields in _stats(group)) * _TICK_S
 
 
+def family_cpu_s(parent: int) -> float:
+    """CPU seconds of a process and of its children, those that ended included: of a server whose workers are groups of
+    their own.
+    """
+    family = (fields for fields in _stats() if parent in (int(fields[1]), int(fields[-1])))
+    return sum(sum(map(int, fields[11:15])) for fields in family) * _TICK_S
+
+
 def busy_s() -> float:
     """CPU seconds, of all cores, in which anything ran since the machine started; the hypervisor's share included."""
     user, nice, system, _, _, irq, softirq, steal = map(int, (_PROC / "stat").read_text().split()[1:9])
@@ -57,8 +65,8 @@ def memory_bytes(group: int, field: str = "VmRSS") -> int:
     return total
 
 
-def _stats(group: int) -> Iterator[list[str]]:
-    """`/proc/<pid>/stat` of each process of the group from its third field on, with the pid behind it (proc(5))."""
+def _stats(group: int | None = None) -> Iterator[list[str]]:
+    """`/proc/<pid>/stat` of each process (of the group) from its third field on, with the pid behind it (proc(5))."""
     for entry in _PROC.iterdir():
         if not entry.name.isdigit():
             continue
@@ -66,7 +74,7 @@ def _stats(group: int) -> Iterator[list[str]]:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if int(fields[2]) == group:
+        if group is None or int(fields[2]) == group:
             yield [*fields, entry.name]
 
 

@@ -12,8 +12,9 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -78,6 +79,14 @@ class _Transport(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class Spent:
+    """Microseconds a request: of this process's CPU time, and on the wall."""
+
+    cpu_us: float
+    wall_us: float
+
+
 class _Callers:
     """Connections that ask again as soon as they are answered, until enough answers came."""
 
@@ -87,21 +96,21 @@ class _Callers:
         self._left = 0
         self._done: asyncio.Future[None]
 
-    async def run(self, gateway: Gateway, requests: int) -> float:
-        """Microseconds of this process's CPU time for each of `requests` requests."""
+    async def run(self, gateway: Gateway, requests: int, connections: int = CONNECTIONS) -> Spent:
+        """What each of `requests` requests took; `connections` of them are under way at a time."""
         self._left = requests
         self._done = asyncio.get_running_loop().create_future()
-        transports = [_Transport(self._answered) for _ in range(CONNECTIONS)]
+        transports = [_Transport(self._answered) for _ in range(connections)]
         for transport in transports:
             transport.connect(DownstreamConnection(gateway._listener))
-        started = time.process_time_ns()
+        started, began = time.process_time_ns(), time.monotonic_ns()
         for transport in transports:
             transport.protocol.data_received(self._next())
         await self._done
-        spent = time.process_time_ns() - started
+        spent, passed = time.process_time_ns() - started, time.monotonic_ns() - began
         for transport in transports:
             transport.protocol.connection_lost(None)
-        return spent / 1000 / requests
+        return Spent(spent / 1000 / requests, passed / 1000 / requests)
 
     def _answered(self, data: bytes) -> bytes | None:
         if not data.startswith(b"HTTP/1.1 200 "):
@@ -128,32 +137,42 @@ async def _dial(gateway: Gateway, upstream: Upstream) -> UpstreamConnection:
     return connection
 
 
-async def _measure(
-    folder: Path, *, full: bool, vary: bool, fast_lane: bool, requests: int, repeats: int
-) -> list[float]:
+@asynccontextmanager
+async def gateway(folder: Path, *, full: bool, **settings: Any) -> AsyncIterator[Gateway]:
+    """A gateway whose upstream and Access answer at once, and that knows the session of the member's requests."""
     (folder / "routes.json").write_text(json.dumps({"version": 2, "routes": [FULL if full else BARE]}))
-    settings = replace(
+    chosen = replace(
         GatewaySettings(host="127.0.0.1", port=0, config=folder / "routes.json", public_url="http://app.example.com"),
-        rate_limit_route_max=0,
-        http_fast_lane=fast_lane,
         access_url="http://127.0.0.1:10",
         access_token=Secret("the token of a benchmark"),
+        **settings,
     )
     with Path("/dev/null").open("wb") as null:
         writer = LineWriter(null.fileno())
         writer.attach(asyncio.get_running_loop())
-        gateway = Gateway(settings, Log(writer.write))
-        gateway._pool.dial = lambda upstream, timeout_s: _dial(gateway, upstream)  # type: ignore[method-assign]
-        await gateway.start()
-        await gateway.state.create_session(
+        it = Gateway(chosen, Log(writer.write))
+        it._pool.dial = lambda upstream, timeout_s: _dial(it, upstream)  # type: ignore[method-assign]
+        await it.start()
+        await it.state.create_session(
             NewSession(_hash(), MEMBER.subject, MEMBER.email, MEMBER.roles, 28_800_000, 86_400_000)
         )
-        callers = _Callers(vary=vary)
-        await callers.run(gateway, max(requests // 4, CONNECTIONS))
-        figures = [await callers.run(gateway, requests) for _ in range(repeats)]
-        await gateway.stop()
+        yield it
+        await it.stop()
         writer.close()
-    return figures
+
+
+async def spent_on(it: Gateway, *, requests: int, connections: int = CONNECTIONS) -> Spent:
+    """What each of as many requests of the member's takes."""
+    return await _Callers(vary=False).run(it, requests, connections)
+
+
+async def _measure(
+    folder: Path, *, full: bool, vary: bool, fast_lane: bool, requests: int, repeats: int
+) -> list[float]:
+    async with gateway(folder, full=full, rate_limit_route_max=0, http_fast_lane=fast_lane) as it:
+        callers = _Callers(vary=vary)
+        await callers.run(it, max(requests // 4, CONNECTIONS))
+        return [(await callers.run(it, requests)).cpu_us for _ in range(repeats)]
 
 
 def pipeline_us(*, full: bool, vary: bool = False, fast_lane: bool = True, requests: int, repeats: int) -> list[float]:

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,44 +16,14 @@ from typing import Any
 import pytest
 
 from common.settings.secret import Secret
-from common.state.open import open_state
 from common.state.ports import ControlState
-from common.state.table_store import NewAuditEntry
 from tests.support import upstreams
 from tests.support.gateway import DEADLINE_S, Running, route, running, table
-from tests.support.postgres import Postgres, open_folder, start_postgres
-from tests.support.processes import Children
-from tests.support.redis import Redis, start_redis
+from tests.support.postgres import Postgres
+from tests.support.redis import Redis
+from tests.support.shared_store import ENTRY, Store
 
 pytestmark = pytest.mark.real
-
-ENTRY = NewAuditEntry("config.write", "routes", "someone", "config", "192.0.2.1", "r")
-
-
-@dataclass
-class Store:
-    """A server, with the addresses that the two planes know it by."""
-
-    server: Redis | Postgres
-    data_url: str
-    control_url: str
-
-    async def control(self) -> ControlState:
-        state = open_state(self.control_url)
-        await state.start()
-        return state
-
-
-@pytest.fixture(params=["redis", "postgres"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
-    with open_folder() as folder, Children() as children:
-        if request.param == "redis":
-            redis = start_redis(children, folder / "redis")
-            yield Store(redis, redis.url, redis.url)
-        else:
-            postgres = start_postgres(children, folder / "postgres")
-            await postgres.migrate()
-            yield Store(postgres, postgres.data_url, postgres.control_url)
 
 
 async def until(check: Callable[[], Awaitable[Any]], within_s: float = DEADLINE_S) -> None:

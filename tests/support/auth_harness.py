@@ -153,9 +153,9 @@ def path_of(address: str) -> str:
 class Parts:
     """The authentication over a state in memory, with keys of the tests instead of a provider's."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: MemoryState | None = None) -> None:
         self.time = Time()
-        self.state = MemoryState(self.time.now_ms)
+        self.state = state or MemoryState(self.time.now_ms)
         self.metrics = GatewayMetrics()
         self.sessions = BrowserSessions(
             self.state, idle_ms=28_800_000, max_age_ms=86_400_000, max_per_subject=0, secure=True

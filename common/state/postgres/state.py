@@ -33,6 +33,7 @@ class PostgresState(
     """Implements `common.state.ports.ControlState` on Postgres 15 or later."""
 
     backend = "postgres"
+    shared = True
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ class RedisState(RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination,
     """Implements `common.state.ports.ControlState` on Redis 7."""
 
     backend = "redis"
+    shared = True
 
     def __init__(
         self,
