@@ -185,6 +185,11 @@ class GatewayMetrics:
         self.config_reloads.start(*((result,) for result in RELOAD_RESULTS))
         self.config_revision = Gauge("gateway_config_revision", "Revision of the route table; 0 for a file.")
         self.trusted_proxies = Gauge("gateway_trusted_proxies", "Trusted proxy ranges in force.")
+        self.certificate_expiry_timestamp = Gauge(
+            "gateway_certificate_expiry_timestamp_seconds",
+            "When the certificate that is served for a name expires, in seconds since 1970.",
+            ("name",),
+        )
         self.state_up = Gauge("gateway_state_up", "1 while the shared state answers.")
         self.state_operations = self._counter(
             "gateway_state_operations_total",

@@ -26,7 +26,7 @@ def unescaped_pem(text: str) -> str:
 def identity_key(text: str) -> str:
     """The PKCS#8 PEM of an EC P-256 key (§7.4), unescaped; `ValueError` says what it is instead."""
     pem = unescaped_pem(text)
-    key = _private_key(pem, must_be_pkcs8=True)
+    key = private_key(pem, must_be_pkcs8=True)
     if not _is_on_curve(key, SECP256R1):
         raise ValueError("is not a key on the curve P-256; make one with `gateway identity-key`")
     return pem
@@ -35,15 +35,33 @@ def identity_key(text: str) -> str:
 def client_key(text: str) -> str:
     """The PEM of a key for `private_key_jwt`, unescaped: RSA of at least 2048 bits, or EC on P-256 or P-384."""
     pem = unescaped_pem(text)
-    key = _private_key(pem)
+    key = private_key(pem)
     if not _is_long_rsa(key) and not _is_on_curve(key, SECP256R1, SECP384R1):
         raise ValueError(f"is neither an RSA key of at least {RSA_MIN_BITS} bits nor an EC key on P-256 or P-384")
     return pem
 
 
+def private_key(pem: str, *, must_be_pkcs8: bool = False) -> PrivateKeyTypes:
+    """The key of a PEM that holds nothing else; `ValueError` says what is there instead, never a part of it."""
+    label = _LABEL.search(pem)
+    if label is None:
+        raise ValueError("is not a PEM; it begins with -----BEGIN PRIVATE KEY-----, line feeds may be written as \\n")
+    kind = label[1]
+    if "PRIVATE KEY" not in kind:
+        raise ValueError(f"holds a {kind.lower()} where the private key belongs")
+    if kind == "ENCRYPTED PRIVATE KEY" or "ENCRYPTED" in pem:
+        raise ValueError("is encrypted; decrypt it with `openssl pkcs8 -topk8 -nocrypt`")
+    if must_be_pkcs8 and kind != "PRIVATE KEY":
+        raise ValueError(f"is a {kind}, not PKCS#8; convert it with `openssl pkcs8 -topk8 -nocrypt`")
+    try:
+        return load_pem_private_key(pem.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ValueError("cannot be read as a private key; it may be cut short") from None
+
+
 def key_fingerprint(pem: str) -> str:
     """SHA-256 (hex) of a private key's public half, the DER of its SubjectPublicKeyInfo."""
-    public = _private_key(pem).public_key()
+    public = private_key(pem).public_key()
     return hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
@@ -63,20 +81,3 @@ def _is_on_curve(key: PrivateKeyTypes, *curves: type[EllipticCurve]) -> bool:
 
 def _is_long_rsa(key: PrivateKeyTypes) -> bool:
     return isinstance(key, RSAPrivateKey) and key.key_size >= RSA_MIN_BITS
-
-
-def _private_key(pem: str, *, must_be_pkcs8: bool = False) -> PrivateKeyTypes:
-    label = _LABEL.search(pem)
-    if label is None:
-        raise ValueError("is not a PEM; it begins with -----BEGIN PRIVATE KEY-----, line feeds may be written as \\n")
-    kind = label[1]
-    if "PRIVATE KEY" not in kind:
-        raise ValueError(f"holds a {kind.lower()} where the private key belongs")
-    if kind == "ENCRYPTED PRIVATE KEY" or "ENCRYPTED" in pem:
-        raise ValueError("is encrypted; decrypt it with `openssl pkcs8 -topk8 -nocrypt`")
-    if must_be_pkcs8 and kind != "PRIVATE KEY":
-        raise ValueError(f"is a {kind}, not PKCS#8; convert it with `openssl pkcs8 -topk8 -nocrypt`")
-    try:
-        return load_pem_private_key(pem.encode(), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise ValueError("cannot be read as a private key; it may be cut short") from None

@@ -110,6 +110,10 @@ class Gauge(_Labelled):
         """Make the series this value."""
         self._values[label_values if label_values in self._values else self._key(label_values)] = value
 
+    def replace(self, series: Iterable[tuple[Key, float]]) -> None:
+        """Make these the only series; the others disappear. How many there are is the caller's to bound."""
+        self._values = dict(series)
+
     def read_from(self, reader: Callable[[], int | float]) -> None:
         """Take the value of a gauge without labels from `reader` at each scrape. `reader` does not raise."""
         self._reader = reader

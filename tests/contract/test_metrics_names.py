@@ -32,6 +32,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gateway_config_reloads_total": ("Counter", ("result",)),
     "gateway_config_revision": ("Gauge", ()),
     "gateway_trusted_proxies": ("Gauge", ()),
+    "gateway_certificate_expiry_timestamp_seconds": ("Gauge", ("name",)),
     "gateway_state_up": ("Gauge", ()),
     "gateway_state_operations_total": ("Counter", ("operation", "result")),
     "gateway_state_duration_seconds": ("Histogram", ("operation",)),
