@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from alembic import command
-from common.settings.control import load_control_settings
+from common.settings.control import load_control_store
 from common.settings.errors import SettingsInvalid
 
 HELP = """Bring the shared state on Postgres to this release: tables, functions, and the roles gateway_data and
@@ -65,9 +65,8 @@ def register(app: typer.Typer) -> None:
         as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> None:
         try:
-            settings = load_control_settings(os.environ)
-            schemas = dict.fromkeys((settings.shared_state_key_prefix, settings.key_prefix))
-            done = [run_migrations(settings.state_url.reveal(), each, to=to, check=check) for each in schemas]
+            store = load_control_store(os.environ)
+            done = [run_migrations(store.state_url.reveal(), store.key_prefix, to=to, check=check)]
         except SettingsInvalid as invalid:
             for problem in invalid.problems:
                 typer.echo(f"gateway-control: {problem}", err=True)

@@ -13,6 +13,7 @@ from common.routetable.paths import AmbiguousPath
 from common.routetable.upstreams import parse_upstream
 from common.state.budgets import BudgetTable
 from common.state.open import StateOptions, open_state
+from common.telemetry.state_watch import StateMetrics
 from dataplane.access.breaker import Breaker
 from dataplane.access.client import AccessClient
 from dataplane.access.transport import PooledAccessTransport
@@ -32,7 +33,6 @@ from dataplane.net.timers import TimerWheel
 from dataplane.record import Recorder
 from dataplane.reload.file_table import FileTable
 from dataplane.reload.store_table import StoreTable
-from dataplane.state_watch import StateMetrics
 from dataplane.upstream.breaker import UpstreamBreaker
 from dataplane.upstream.client import PooledClient
 from dataplane.upstream.exchange import Forwarder

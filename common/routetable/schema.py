@@ -27,6 +27,13 @@ def route_table_schema() -> dict[str, Any]:
     }
 
 
+def route_table_components() -> dict[str, Any]:
+    """The same as schemas of an OpenAPI 3.1 document: `RouteTable`, and the parts that it refers to."""
+    schema = _tidied(_TABLE.json_schema(by_alias=True, ref_template="#/components/schemas/{model}"))
+    parts: dict[str, Any] = schema.pop("$defs")
+    return {**parts, "RouteTable": schema}
+
+
 def schema_text() -> str:
     """The schema as the published file holds it."""
     return json.dumps(route_table_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -14,6 +14,10 @@ from common.telemetry.redact import REDACTED
 
 DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 
+MASK = "[redacted]"
+"""What stands for a URL's user info where a table is shown. A table that holds it is refused: it was changed and sent
+back, and the credential would be lost."""
+
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
 
 
@@ -32,6 +36,8 @@ def parse_upstream(url: str, version: int) -> Upstream:
         for present, name in ((at, "user info"), (parts[4], "a query"), (parts[5], "a fragment")):
             if present:
                 raise ValueError(f"must not hold {name}")
+    if user_info == MASK:
+        raise ValueError(f"holds {MASK} in place of a credential that is not shown; write the credential itself")
     host, port = host_with_port(authority)
     default_port = DEFAULT_PORTS[scheme]
     port = default_port if port is None else port

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.routetable.compiled import DeploymentDefaults, TrustedProxies
+from common.routetable.warnings import Surroundings
 from common.settings.secret import Secret
 
 ClientAuth = Literal["client_secret_basic", "client_secret_post", "private_key_jwt"]
@@ -149,4 +150,15 @@ class GatewaySettings:
             access_stale_grace_ms=self.access_stale_grace_ms,
             rate_limit_window_ms=self.rate_limit_window_ms,
             rate_limit_bucket_ms=self.rate_limit_bucket_ms,
+        )
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the environment adds to the judgement of a table (§12.2)."""
+        return Surroundings(
+            csrf_strict=self.csrf_strict,
+            route_limit_max=self.rate_limit_route_max,
+            principal_limit_max=self.rate_limit_principal_max,
+            revalidate_interval_ms=round(self.ws_revalidate_interval_s * 1000),
+            trusted_proxies=self.trusted_proxies,
         )

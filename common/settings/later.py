@@ -29,14 +29,6 @@ LATER = frozenset(
         "GATEWAY_UPSTREAM_TLS_CA",
         "GATEWAY_UPSTREAM_TLS_CERT",
         "GATEWAY_UPSTREAM_TLS_KEY",
-        # the control plane (§12.7)
-        "GATEWAY_CONTROL_HOST",
-        "GATEWAY_CONTROL_METRICS_TOKEN",
-        "GATEWAY_CONTROL_METRICS_TOKEN_FILE",
-        "GATEWAY_CONTROL_PORT",
-        "GATEWAY_CONTROL_TOKENS",
-        "GATEWAY_CONTROL_TOKENS_FILE",
-        "GATEWAY_PROTECTED_ROUTES",
         # several workers
         "GATEWAY_WORKERS",
     }

@@ -8,29 +8,21 @@ provider or a state server that is away is no problem of the settings.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping, Set
 from typing import Any
 
 from common.settings import keys
-from common.settings.control import CONTROL
 from common.settings.errors import SettingsInvalid
 from common.settings.gateway import GatewaySettings
+from common.settings.known import KNOWN
 from common.settings.later import LATER
 from common.settings.production import production_problems
 from common.settings.read import ReadFile, name_problems, read_small_file, read_variables
+from common.settings.relations import rate_window_problems
 from common.settings.runtime import runtime_problem
 from common.settings.secret import Secret
 from common.settings.variables import VARIABLES
-from common.state.budgets import MAX_BUCKETS
-
-KNOWN = frozenset(
-    name
-    for variable in (*VARIABLES, *CONTROL.variables)
-    for name in ((variable.name, f"{variable.name}_FILE") if variable.secret else (variable.name,))
-)
-"""The names of all programs: they may share one environment."""
 
 
 def load_gateway_settings(environ: Mapping[str, str], *, read_file: ReadFile = read_small_file) -> GatewaySettings:
@@ -49,7 +41,7 @@ def load_gateway_settings(environ: Mapping[str, str], *, read_file: ReadFile = r
     if values.get("GATEWAY_ENV") == "production":
         problems += production_problems(values, given)
     if problems:
-        raise SettingsInvalid(tuple(problems))
+        raise SettingsInvalid(tuple(dict.fromkeys(problems)))
     return _settings(values)
 
 
@@ -67,18 +59,7 @@ def relation_problems(values: Mapping[str, object], given: Set[str]) -> list[str
         (absent,) = pair - given
         (present,) = pair & given
         problems.append(f"{absent}: is not set, and {present} is; set both, or neither")
-    window, bucket = values.get("GATEWAY_RATE_LIMIT_WINDOW_MS"), values.get("GATEWAY_RATE_LIMIT_BUCKET_MS")
-    if isinstance(window, int) and isinstance(bucket, int):
-        if bucket > window:
-            problems.append(
-                "GATEWAY_RATE_LIMIT_BUCKET_MS: is longer than GATEWAY_RATE_LIMIT_WINDOW_MS; make it shorter"
-            )
-        elif math.ceil(window / bucket) > MAX_BUCKETS:
-            problems.append(
-                f"GATEWAY_RATE_LIMIT_BUCKET_MS: cuts the window into more than {MAX_BUCKETS} buckets; make it "
-                f"at least {math.ceil(window / MAX_BUCKETS)}"
-            )
-    return problems
+    return problems + rate_window_problems(values)
 
 
 def _client_auth_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:

@@ -62,10 +62,13 @@ def name_problems(environ: Mapping[str, str], known: Collection[str], later: Col
     """A problem for each `GATEWAY_…` name that no program knows, or that this version does nothing with."""
     problems = []
     for name in sorted(environ):
-        if not name.startswith("GATEWAY_") or name in known or _KUBERNETES.fullmatch(name):
+        if not name.startswith("GATEWAY_") or _KUBERNETES.fullmatch(name):
             continue
         if name.endswith("_PORT") and _KUBERNETES_PORT.match(environ[name]):
+            # Of another program's variable too, which nothing else here looks at.
             problems.append(KUBERNETES_PORT_PROBLEM.format(name=_shown(name)))
+        elif name in known:
+            continue
         elif name not in later:
             problems.append(f"{_shown(name)}: is unknown; {_nearest(name, known, later)}")
         elif environ[name]:

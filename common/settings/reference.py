@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from common.settings.access_service import ACCESS_SERVICE
-from common.settings.control import CONTROL
+from common.settings.control_variables import CONTROL
 from common.settings.variable import Section, Variable
 from common.settings.variables import SECTIONS
 

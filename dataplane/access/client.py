@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from common.telemetry.outage import OutageLog
 from dataplane.access.breaker import Breaker
 from dataplane.access.cache import DecisionCache, Kept, is_fresh, may_bridge
 from dataplane.access.keys import decision_key, service_digest
@@ -19,7 +20,6 @@ from dataplane.access.protocol import (
     question,
 )
 from dataplane.errors import GatewayError
-from dataplane.outage import OutageLog
 
 if TYPE_CHECKING:
     from common.routetable.compiled import Route

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from common.state.ports import StateUnavailable
+from common.telemetry.outage import OutageLog
 from dataplane.errors import GatewayError
-from dataplane.outage import OutageLog
 
 if TYPE_CHECKING:
     from common.settings.gateway import RateLimitFallback

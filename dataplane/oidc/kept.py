@@ -13,8 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from common.telemetry.outage import OutageLog
 from dataplane.oidc.errors import ProviderUnavailable
-from dataplane.outage import OutageLog
 
 if TYPE_CHECKING:
     from common.telemetry.log import Log

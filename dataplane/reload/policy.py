@@ -8,7 +8,6 @@ from typing import Literal
 
 from common.routetable.compiled import Budget, Route
 from common.routetable.warnings import Surroundings, permissive_settings
-from common.settings.gateway import GatewaySettings
 from dataplane.snapshot import Snapshot
 
 
@@ -19,17 +18,6 @@ class PolicyLine:
     level: Literal["info", "warning"]
     msg: str
     fields: dict[str, object]
-
-
-def surroundings_of(settings: GatewaySettings) -> Surroundings:
-    """What the environment adds to the judgement of a table."""
-    return Surroundings(
-        csrf_strict=settings.csrf_strict,
-        route_limit_max=settings.rate_limit_route_max,
-        principal_limit_max=settings.rate_limit_principal_max,
-        revalidate_interval_ms=round(settings.ws_revalidate_interval_s * 1000),
-        trusted_proxies=settings.trusted_proxies,
-    )
 
 
 def policy_lines(snapshot: Snapshot, surroundings: Surroundings) -> Iterator[PolicyLine]:

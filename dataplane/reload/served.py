@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from dataplane.reload.attempt import Loaded, Refused, trusted_proxies_of
-from dataplane.reload.policy import policy_lines, surroundings_of
+from dataplane.reload.policy import policy_lines
 from dataplane.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ServedTable:
             self._log.error("a listener of the configuration failed", exc=error, generation=snapshot.generation)
 
     async def _announce(self, snapshot: Snapshot) -> None:
-        lines = await asyncio.to_thread(lambda: tuple(policy_lines(snapshot, surroundings_of(self._settings))))
+        lines = await asyncio.to_thread(lambda: tuple(policy_lines(snapshot, self._settings.surroundings)))
         for number, line in enumerate(lines, start=1):
             write = self._log.warning if line.level == "warning" else self._log.info
             write(line.msg, **line.fields)

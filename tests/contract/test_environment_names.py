@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.settings.access_service import ACCESS_SERVICE
-from common.settings.control import CONTROL
+from common.settings.control_variables import CONTROL, SHARED
 from common.settings.later import LATER
 from common.settings.variables import VARIABLES
 
@@ -97,9 +97,36 @@ SECRETS = {
     "GATEWAY_STATE_URL",
 }
 CONTROL_NAMES = {
+    "GATEWAY_CONTROL_HOST": "127.0.0.1",
     "GATEWAY_CONTROL_KEY_PREFIX": "gateway",
     "GATEWAY_CONTROL_SHARED_STATE_KEY_PREFIX": "gateway",
+    "GATEWAY_CONTROL_METRICS_TOKEN": "",
+    "GATEWAY_CONTROL_PORT": "8081",
     "GATEWAY_CONTROL_STATE_URL": "",
+    "GATEWAY_CONTROL_TOKENS": "",
+    "GATEWAY_PROTECTED_ROUTES": "",
+}
+CONTROL_SECRETS = {"GATEWAY_CONTROL_METRICS_TOKEN", "GATEWAY_CONTROL_STATE_URL", "GATEWAY_CONTROL_TOKENS"}
+CONTROL_SHARED_NAMES = {
+    "GATEWAY_ACCESS_CACHE_TTL_MS",
+    "GATEWAY_ACCESS_STALE_GRACE_MS",
+    "GATEWAY_ACCESS_URL",
+    "GATEWAY_CSRF_STRICT",
+    "GATEWAY_ENV",
+    "GATEWAY_LOG_LEVEL",
+    "GATEWAY_MAX_BODY_BYTES",
+    "GATEWAY_POSTGRES_POOL_MAX",
+    "GATEWAY_RATE_LIMIT_BUCKET_MS",
+    "GATEWAY_RATE_LIMIT_PRINCIPAL_MAX",
+    "GATEWAY_RATE_LIMIT_ROUTE_MAX",
+    "GATEWAY_RATE_LIMIT_WINDOW_MS",
+    "GATEWAY_REDIS_SENTINEL_MASTER",
+    "GATEWAY_REPLAY_MAX_BYTES",
+    "GATEWAY_SHUTDOWN_TIMEOUT_MS",
+    "GATEWAY_STATE_TIMEOUT_MS",
+    "GATEWAY_TRUSTED_PROXIES",
+    "GATEWAY_UPSTREAM_ATTEMPT_TIMEOUT_MS",
+    "GATEWAY_WS_REVALIDATE_INTERVAL_MS",
 }
 ACCESS_SERVICE_NAMES = {
     "ACCESS_HOST": "127.0.0.1",
@@ -110,7 +137,6 @@ ACCESS_SERVICE_NAMES = {
 LATER_NAMES = {
     "ACME_CA", "ACME_CHALLENGE", "ACME_DIRECTORY", "ACME_DNS_WRITER_TOKEN", "ACME_DNS_WRITER_URL", "ACME_EAB_HMAC",
     "ACME_EAB_KID", "ACME_EMAIL", "ACME_NAMES", "ACME_RENEW_BEFORE_DAYS", "CHALLENGES_HOST", "CHALLENGES_PORT",
-    "CONTROL_HOST", "CONTROL_METRICS_TOKEN", "CONTROL_PORT", "CONTROL_TOKENS", "PROTECTED_ROUTES",
     "TLS_CERT", "TLS_KEY",
     "TLS_MIN_VERSION", "TLS_PORT", "TLS_STORE_SECRET", "UPSTREAM_TLS_CA", "UPSTREAM_TLS_CERT", "UPSTREAM_TLS_KEY",
     "WORKERS",
@@ -132,6 +158,8 @@ def test_the_names_of_the_access_service_are_those_that_were_published() -> None
 
 def test_the_names_of_the_control_plane_are_those_that_were_published() -> None:
     assert {variable.name: variable.default for variable in CONTROL.variables} == CONTROL_NAMES
+    assert {variable.name for variable in CONTROL.variables if variable.secret} == CONTROL_SECRETS
+    assert {variable.name for variable in SHARED} == CONTROL_SHARED_NAMES
 
 
 def test_the_names_of_what_comes_later_are_told_from_typing_errors() -> None:

@@ -8,7 +8,7 @@ from ipaddress import ip_network
 from common.routetable.warnings import Surroundings
 from common.settings.gateway import GatewaySettings
 from common.telemetry.log import Log
-from dataplane.reload.policy import policy_lines, surroundings_of
+from dataplane.reload.policy import policy_lines
 from dataplane.snapshot import Snapshot
 from tests.support.route_tables import loaded, route
 
@@ -92,4 +92,4 @@ def test_the_surroundings_are_the_settings() -> None:
         ws_revalidate_interval_s=0.0,
         trusted_proxies=proxies,
     )
-    assert surroundings_of(settings) == Surroundings(True, 1, 2, 0, proxies)
+    assert settings.surroundings == Surroundings(True, 1, 2, 0, proxies)

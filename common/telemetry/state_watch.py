@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from dataplane.outage import OutageLog
+from common.telemetry.outage import OutageLog
 
 if TYPE_CHECKING:
     from common.state.watch import OperationResult
     from common.telemetry.log import Log
-    from dataplane.metrics import GatewayMetrics
+    from common.telemetry.metrics import Counter, Histogram
+
+
+class StateInstruments(Protocol):
+    """What operations of the state are counted by: `operation` and `result`, and the duration by `operation`."""
+
+    state_operations: Counter
+    state_duration: Histogram
 
 
 class StateMetrics:
@@ -19,7 +26,7 @@ class StateMetrics:
     prefix, or of a damaged store, and the counter says how often.
     """
 
-    def __init__(self, metrics: GatewayMetrics, log: Log, backend: str) -> None:
+    def __init__(self, metrics: StateInstruments, log: Log, backend: str) -> None:
         self._metrics = metrics
         self._log = log
         self._backend = backend

@@ -1,0 +1,220 @@
+"""`/v1/config`: the route table and its revisions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from common.routetable.warnings import PermissiveSetting
+from common.state.table_store import Revision
+from controlplane.authentication import Allowed, Caller
+from controlplane.config.documents import shown_document, shown_table
+from controlplane.config.schemas import (
+    RevisionItem,
+    RevisionNumber,
+    RevisionWithTable,
+    Rollback,
+    TableWarning,
+    Validation,
+    Written,
+)
+from controlplane.config.service import ConfigService, Stored
+from controlplane.documentation import ETAG, LOCATION, TABLE_BODY, model_body, outcomes
+from controlplane.errors import ApiError
+from controlplane.paging import cursor_of, number_of
+from controlplane.reading import Expected, read_body, read_model
+from controlplane.schemas import Digits, NoQuery, Page, PageQuery, ProblemItem, rfc3339
+
+router = APIRouter(prefix="/v1/config", tags=["config"])
+
+Reader = Annotated[Caller, Depends(Allowed("read", "config"))]
+Writer = Annotated[Caller, Depends(Allowed("config"))]
+
+EXAMPLE_TABLE = {
+    "version": 2,
+    "routes": [
+        {
+            "id": "app",
+            "match": {"path": "/"},
+            "upstream": "http://app:3000",
+            "auth": {"mode": "session"},
+        }
+    ],
+}
+EXAMPLE_REVISION = {"revision": 7, "time": "2026-01-31T23:59:59.999Z", "operator": "alice", "action": "config.write"}
+EXAMPLE_WARNING = {
+    "route": "app",
+    "setting": "match.host",
+    "message": "this route answers for every host name",
+}
+READING = ("unauthorized", "forbidden", "too_many_failures", "state_unavailable")
+BODY = ("request_timeout", "payload_too_large", "unsupported_media_type")
+WRITING = ("invalid_config", "revision_conflict", "protected_route", "precondition_required")
+
+
+def config_service(request: Request) -> ConfigService:
+    """The service of this application."""
+    service: ConfigService = request.app.state.config
+    return service
+
+
+Service = Annotated[ConfigService, Depends(config_service)]
+
+
+@router.get(
+    "",
+    operation_id="getConfig",
+    summary="The active route table",
+    description=(
+        "Byte for byte as it was written, so that it can be changed and sent back with `If-Match`. Credentials in "
+        "upstream URLs of a version 1 table are masked. `etag` is the active revision; an empty store is 404 with "
+        'etag "0".'
+    ),
+    response_class=Response,
+    responses=outcomes(
+        200, "The table.", EXAMPLE_TABLE, schema="RouteTable", headers=ETAG, errors=("not_found", *READING)
+    ),
+)
+async def get_config(service: Service, _: Reader, __: NoQuery) -> Response:
+    active, document = await service.active()
+    if document is None:
+        raise ApiError("not_found", "There is no route table yet.", headers={"etag": '"0"'})
+    shown = await asyncio.to_thread(shown_document, document)
+    return Response(shown, media_type="application/json", headers={"etag": f'"{active}"'})
+
+
+@router.put(
+    "",
+    operation_id="putConfig",
+    summary="Make a table the next revision",
+    description=(
+        "Compare-and-swap: it is written if the revision in `If-Match` is still the active one, else 409. The table is "
+        'judged by the code and the defaults that the gateways have. `If-Match: "0"` writes the first revision.'
+    ),
+    status_code=201,
+    responses=outcomes(
+        201,
+        "Written, and active.",
+        {"revision": 8, "warnings": [EXAMPLE_WARNING]},
+        headers=ETAG | LOCATION,
+        errors=("bad_request", *WRITING, *BODY, *READING),
+    ),
+    openapi_extra=TABLE_BODY,
+)
+async def put_config(
+    request: Request, response: Response, service: Service, caller: Writer, expected: Expected, _: NoQuery
+) -> Written:
+    return _written(response, await service.write(await read_body(request), expected, caller))
+
+
+@router.post(
+    "/validate",
+    operation_id="validateConfig",
+    summary="Judge a table without writing it",
+    responses=outcomes(
+        200,
+        "What a write of it would meet; an invalid table is a 200 too.",
+        {
+            "valid": True,
+            "errors": [],
+            "warnings": [EXAMPLE_WARNING],
+            "protectedRoutes": [],
+            "revision": 7,
+        },
+        errors=("bad_request", *BODY, *READING),
+    ),
+    openapi_extra=TABLE_BODY,
+)
+async def validate_config(request: Request, service: Service, _: Reader, __: NoQuery) -> Validation:
+    found = await service.validate(await read_body(request))
+    return Validation(
+        valid=not found.judged.problems,
+        errors=[ProblemItem(path=each.path, message=each.message) for each in found.judged.problems],
+        warnings=_warnings(found.judged.warnings),
+        protected_routes=list(found.protected),
+        revision=found.active,
+    )
+
+
+@router.post(
+    "/rollback",
+    operation_id="rollBackConfig",
+    summary="Write an earlier revision's table again, as a new revision",
+    status_code=201,
+    responses=outcomes(
+        201,
+        "Written, and active.",
+        {"revision": 9, "warnings": []},
+        headers=ETAG | LOCATION,
+        errors=("bad_request", "not_found", *WRITING, *BODY, *READING),
+    ),
+    openapi_extra=model_body(Rollback, {"revision": 7}),
+)
+async def roll_back_config(
+    request: Request, response: Response, service: Service, caller: Writer, expected: Expected, _: NoQuery
+) -> Written:
+    wanted = await read_model(request, Rollback)
+    return _written(response, await service.roll_back(wanted.revision, expected, caller))
+
+
+@router.get(
+    "/revisions",
+    operation_id="listRevisions",
+    summary="The history, newest first",
+    responses=outcomes(
+        200,
+        "A page.",
+        {"items": [EXAMPLE_REVISION], "nextCursor": None},
+        errors=("bad_request", *READING),
+    ),
+)
+async def list_revisions(service: Service, _: Reader, query: Annotated[PageQuery, Query()]) -> Page[RevisionItem]:
+    found = await service.revisions(number_of("revision", query.cursor), query.limit + 1)
+    items = [_item(each) for each in found[: query.limit]]
+    more = len(found) > query.limit
+    return Page(items=items, next_cursor=cursor_of("revision", str(items[-1].revision)) if more else None)
+
+
+@router.get(
+    "/revisions/{revision}",
+    operation_id="getRevision",
+    summary="A revision with its table",
+    responses=outcomes(
+        200,
+        "The revision.",
+        {**EXAMPLE_REVISION, "table": EXAMPLE_TABLE},
+        headers=ETAG,
+        errors=("bad_request", "not_found", *READING),
+    ),
+    response_model=RevisionWithTable,
+)
+async def get_revision(
+    service: Service, _: Reader, revision: Annotated[RevisionNumber, Digits, Path()], __: NoQuery
+) -> JSONResponse:
+    found, document = await service.revision(revision)
+    # Not validated again on its way out: a table of 8 MiB would be held up for that.
+    table = await asyncio.to_thread(shown_table, document)
+    body = {**_item(found).model_dump(by_alias=True), "table": table}
+    return JSONResponse(body, headers={"etag": f'"{revision}"'})
+
+
+def _item(revision: Revision) -> RevisionItem:
+    return RevisionItem(
+        revision=revision.revision,
+        time=rfc3339(revision.time_ms),
+        operator=revision.operator,
+        action=revision.action,
+    )
+
+
+def _warnings(found: tuple[PermissiveSetting, ...]) -> list[TableWarning]:
+    return [TableWarning(route=each.route_id or None, setting=each.setting, message=each.message) for each in found]
+
+
+def _written(response: Response, stored: Stored) -> Written:
+    response.headers["etag"] = f'"{stored.revision}"'
+    response.headers["location"] = f"/v1/config/revisions/{stored.revision}"
+    return Written(revision=stored.revision, warnings=_warnings(stored.warnings))
