@@ -110,7 +110,9 @@ class MemoryState(Coordination, MemoryRouteTable):
         """See `DecisionAdministration.drop_decisions`."""
         self._append(entry)
         self._decisions_dropped += 1
-        return self._decisions.drop(subject, workspace_id, self._now_ms())
+        dropped = self._decisions.drop(subject, workspace_id, self._now_ms())
+        self._hint()
+        return dropped
 
     async def decisions_dropped(self) -> int:
         """See `DecisionDrops.decisions_dropped`."""

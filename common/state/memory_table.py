@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import astuple
 
+from common.state.hints import Wake
 from common.state.table_store import (
     ALL_ENTRIES,
     ActiveTable,
@@ -29,6 +30,15 @@ class MemoryRouteTable:
     def __init__(self) -> None:
         self._revisions: list[tuple[Revision, bytes]] = []
         self._audit: list[AuditEntry] = []
+        self._wakes: list[Wake] = []
+
+    def on_hint(self, wake: Wake) -> None:
+        """See `HintSource.on_hint`."""
+        self._wakes.append(wake)
+
+    def _hint(self) -> None:
+        for wake in self._wakes:
+            wake()
 
     async def read_table(self, known_revision: int = 0) -> ActiveTable:
         """See `RouteTableReader.read_table`."""
@@ -42,6 +52,7 @@ class MemoryRouteTable:
             return PointerMove(moved=False, revision=active)
         self._revisions.append((Revision(active + 1, self._now_ms(), entry.operator, entry.action), document))
         self._append(entry)
+        self._hint()
         return PointerMove(moved=True, revision=active + 1)
 
     async def read_revision(self, revision: int) -> tuple[Revision, bytes] | None:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from common.state.administration import AuthFailureStore, DecisionAdministration, DecisionDrops, SessionAdministration
 from common.state.budgets import BudgetStore
 from common.state.coordination import ChallengeStore, HeartbeatStore, LeaseStore
+from common.state.hints import HintSource
 from common.state.sealed import SealedStore
 from common.state.table_store import RouteTableReader, RouteTableWriter
 
@@ -126,6 +127,7 @@ class State(
     ChallengeStore,
     SealedStore,
     RouteTableReader,
+    HintSource,
     Protocol,
 ):
     """All of the shared state that the data plane uses."""

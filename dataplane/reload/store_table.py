@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from common.state.ports import StateUnavailable
 from dataplane.net.tasks import TaskKeeper
+from dataplane.polls import POLL_S, Polls
 from dataplane.reload.attempt import Loaded, Refused, attempt_text
 from dataplane.reload.file_table import FileTable
 from dataplane.reload.served import ServedTable
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from dataplane.metrics import GatewayMetrics
     from dataplane.snapshot import Snapshot
 
-POLL_S = 0.8
-"""The pointer is read at least once a second (§3.4)."""
 BEAT_S = 5.0
 HEARTBEAT_KEPT_MS = 20_000
 """A replica that says nothing for so long is gone: three heartbeats may be lost."""
@@ -54,12 +53,11 @@ class StoreTable:
         self._served = ServedTable(settings, log, metrics, on_change=on_change)
         self._file = FileTable(settings, log, metrics, served=self._served)
         self._replica = replica
-        self._poll_s = poll_s
+        self._polls = Polls(poll_s)
         self._seen = 0
         self._file_runs = False
         self._trouble = ""
         self._reading = asyncio.Lock()
-        self._stopping = asyncio.Event()
         self._tasks = TaskKeeper(self._died)
 
     @property
@@ -76,13 +74,13 @@ class StoreTable:
 
     async def start(self) -> None:
         """Read the store; where it holds no table, the file. Then watch."""
+        self._state.on_hint(self._polls.hint)
         await self.reload_now()
         self._tasks.spawn(self._watch(), "route table watcher")
         self._tasks.spawn(self._beat_on(), "heartbeat")
 
     async def stop(self) -> None:
         """Stop watching. The running configuration stays."""
-        self._stopping.set()
         await self._tasks.cancel_all()
         await self._leave_file()
 
@@ -138,28 +136,20 @@ class StoreTable:
             await self._file.stop()
 
     async def _watch(self) -> None:
-        while await self._waits(self._poll_s):
+        while True:
+            await self._polls.due()
             await self.reload_now()
 
     async def _beat_on(self) -> None:
-        await self._beat()
-        while await self._waits(BEAT_S):
+        while True:
             await self._beat()
+            await asyncio.sleep(BEAT_S)
 
     async def _beat(self) -> None:
         snapshot = self.current
         revision = 0 if snapshot is None else snapshot.revision
         with contextlib.suppress(StateUnavailable):
             await self._state.beat(self._replica, revision, (self.last_error or "")[:1_024], HEARTBEAT_KEPT_MS)
-
-    async def _waits(self, seconds: float) -> bool:
-        """Wait; False when stopped meanwhile."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return True
-        return False
 
     def _died(self, name: str, error: BaseException) -> None:
         self._trouble = f"the {name} ended: the shared state is not watched any more"

@@ -28,9 +28,7 @@ pytestmark = pytest.mark.real
 async def gateway(store: Store, tmp_path: Path, url: str = "", **settings: Any) -> AsyncIterator[Running]:
     """A gateway over the store, with a route for sessions and one for everybody."""
     async with upstreams.upstream(upstreams.answers) as upstream:
-        document = table(
-            route(upstream.url, "/session", auth={"mode": "session"}), route(upstream.url, "/open")
-        )  # fmt: skip
+        document = table(route(upstream.url, "/session", auth={"mode": "session"}), route(upstream.url, "/open"))
         settings = {"state_url": Secret(url or store.data_url), **settings}
         async with running(tmp_path, document, **settings) as it:
             yield it

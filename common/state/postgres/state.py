@@ -9,12 +9,14 @@ from collections.abc import Callable
 from functools import partial
 
 from common.state.clock import ServerClock
+from common.state.hints import Hints, Wake
 from common.state.ports import StateUnavailable
 from common.state.postgres.asking import Asking
 from common.state.postgres.budgets import PostgresBudgets
 from common.state.postgres.connect import open_connection
 from common.state.postgres.coordination import PostgresCoordination
 from common.state.postgres.decisions import PostgresDecisions
+from common.state.postgres.hints import listen
 from common.state.postgres.pool import Pool
 from common.state.postgres.sessions import PostgresSessions
 from common.state.postgres.table import PostgresRouteTable
@@ -50,6 +52,7 @@ class PostgresState(
         dial = partial(open_connection, url, schema=prefix, timeout_s=timeout_s, synchronous_commit=synchronous_commit)
         self._pool = Pool(dial, most=pool_max, timeout_s=timeout_s, watch=watch)
         self._clock = ServerClock() if monotonic_ms is None else ServerClock(monotonic_ms)
+        self._hints = Hints(partial(listen, dial, f"{prefix}_table"))
         self._sweeper: asyncio.Task[None] | None = None
         asking = Asking(self._pool, self._clock, watch)
         for part in (
@@ -65,9 +68,14 @@ class PostgresState(
         """See `State.now_ms`."""
         return self._clock.now_ms()
 
+    def on_hint(self, wake: Wake) -> None:
+        """See `HintSource.on_hint`."""
+        self._hints.want(wake)
+
     async def start(self) -> None:
         """See `State.start`."""
         await self._pool.start()
+        self._hints.start()
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep_on(), name="state sweep")
 
@@ -76,6 +84,7 @@ class PostgresState(
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self._hints.close()
         await self._pool.close()
 
     async def sweep(self) -> int:

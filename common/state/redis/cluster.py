@@ -7,6 +7,7 @@ import contextlib
 from functools import partial
 from typing import Any
 
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError, TryAgainError
 
 from common.state.ports import StateMisconfigured, StateUnavailable
@@ -84,6 +85,15 @@ class Cluster:
             self._look.set()
             raise StateUnavailable(f"no master of the cluster is known for this key: {self._failure}")
         return link
+
+    async def dial(self) -> AbstractConnection:
+        """See `Servers.dial`. To the first that takes one, those first that are known to be of the cluster now."""
+        addresses = list(dict.fromkeys((*self._links, *self._url.addresses)))
+        for address in addresses[:-1]:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(DIAL_TIMEOUT_S / len(addresses)):
+                    return await open_connection(address, self._url.options)
+        return await open_connection(addresses[-1], self._url.options)
 
     def _named(self, error: AskError) -> Address:
         host, port = error.node_addr

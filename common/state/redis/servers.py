@@ -37,6 +37,10 @@ class Servers(Protocol):
         """Send a command to the server of `key`; its answer, with an error of the server's as a value."""
         ...
 
+    async def dial(self) -> AbstractConnection:
+        """A connection of its own to one of the servers, for what no other command may come between."""
+        ...
+
     def refused(self, error: Exception) -> None:
         """A server answered with an error: it may not be the one to ask any more."""
         ...
@@ -52,7 +56,7 @@ class OneServer:
         self._sentinel_master = sentinel_master
         self._probe = probe
         self._watch = watch
-        self._link = Link(self._dial, timeout_s=timeout_s, dial_timeout_s=DIAL_TIMEOUT_S, hear=self._heard)
+        self._link = Link(self.dial, timeout_s=timeout_s, dial_timeout_s=DIAL_TIMEOUT_S, hear=self._heard)
 
     @property
     def up(self) -> bool:
@@ -73,7 +77,8 @@ class OneServer:
         if isinstance(error, ReadOnlyError):
             self._link.drop(StateUnavailable("the server has become a replica"))
 
-    async def _dial(self) -> AbstractConnection:
+    async def dial(self) -> AbstractConnection:
+        """See `Servers.dial`. To the master, where Sentinel names it."""
         if not self._sentinel_master:
             return await open_connection(self._url.addresses[0], self._url.options, probe=self._probe)
         address = await master_address(self._url.addresses, self._sentinel_master, self._url.options)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from common.state.clock import ServerClock
+from common.state.hints import Hints, Wake
 from common.state.redis.address import DEFAULT_PORT, SENTINEL_PORT, parse_redis_url
 from common.state.redis.asking import Asking
 from common.state.redis.budgets import RedisBudgets
 from common.state.redis.cluster import Cluster
 from common.state.redis.coordination import RedisCoordination
 from common.state.redis.decisions import RedisDecisions
+from common.state.redis.hints import listen
 from common.state.redis.keys import Keys
 from common.state.redis.servers import OneServer, Servers
 from common.state.redis.sessions import RedisSessions
@@ -48,6 +51,7 @@ class RedisState(RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination,
             self._servers = Cluster(parsed, probe=probe, timeout_s=timeout_s, watch=watch)
         clock = ServerClock() if monotonic_ms is None else ServerClock(monotonic_ms)
         self._clock = clock
+        self._hints = Hints(partial(listen, self._servers, keys.hints))
         asking = Asking(self._servers, keys, clock, watch)
         for part in (RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination, RedisRouteTable):
             part.__init__(self, asking)
@@ -60,10 +64,16 @@ class RedisState(RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination,
         """See `State.now_ms`."""
         return self._clock.now_ms()
 
+    def on_hint(self, wake: Wake) -> None:
+        """See `HintSource.on_hint`."""
+        self._hints.want(wake)
+
     async def start(self) -> None:
         """See `State.start`."""
         await self._servers.start()
+        self._hints.start()
 
     async def close(self) -> None:
         """See `State.close`."""
+        await self._hints.close()
         await self._servers.close()
