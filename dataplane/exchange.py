@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from common.telemetry.trace import TraceContext
     from dataplane.authentication.sessions import Reads
     from dataplane.forwarding.context import ForwardingContext
+    from dataplane.forwarding.response_headers import ResponseHeaders
     from dataplane.http1.heads import RequestHead, ResponseHead
+    from dataplane.net.timers import Timer
     from dataplane.replies import Reply
     from dataplane.snapshot import Snapshot
 
@@ -61,6 +63,9 @@ class Downstream(Protocol):
 
     on_writable: PauseListener | None
 
+    budget: Timer
+    """For the budgets of the exchange that runs, one at a time."""
+
     @property
     def body(self) -> BodySource: ...
 
@@ -76,7 +81,7 @@ class Downstream(Protocol):
         """Write a whole answer of the gateway's own; how many body bytes went out."""
         ...
 
-    def start_response(self, head: ResponseHead, headers: list[tuple[bytes, bytes]]) -> None:
+    def start_response(self, head: ResponseHead, headers: ResponseHeaders) -> None:
         """Write an upstream's response head; how its body is framed for the caller is the connection's business."""
         ...
 

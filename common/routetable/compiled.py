@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import Literal
 
+from common.values import hot_value
+
 AuthMode = Literal["none", "session", "jwt-only", "any"]
 CrossSite = Literal["strict", "navigation"]
 
@@ -90,7 +92,7 @@ class Route:
     rate_limits: RateLimits = RateLimits()
 
 
-@dataclass(frozen=True, slots=True)
+@hot_value
 class Match:
     """The route of a request, with what its path template captured: raw segments, exactly as the caller wrote them.
 

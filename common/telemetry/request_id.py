@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
+
+from common.telemetry.random_hex import RandomHex
 
 _USABLE = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 # RFC 9562 §4.1: the two high bits of the variant digit are 10, its two low bits stay random.
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+_digits = RandomHex(32).draw
 
 
 def request_id(sent: Sequence[bytes]) -> str:
@@ -27,5 +30,5 @@ def new_request_id() -> str:
 
     The same source and 122 random bits as `uuid.uuid4()`, without the cost of building a `UUID`.
     """
-    digits = os.urandom(16).hex()
+    digits = _digits()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"

@@ -5,21 +5,25 @@ The caller's trace continues under a span of the gateway's own, so a broken head
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+
+from common.telemetry.random_hex import RandomHex
+from common.values import hot_value
 
 # W3C Trace Context §3.2: lower case only. A version above 00 may append more behind one dash; it is not ours to read.
 _TRACEPARENT = re.compile(
     rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-[^\r\n]*)?"
 )
 
+_trace_digits = RandomHex(32).draw
+_span_digits = RandomHex(16).draw
+
 _NO_SPAN = "0" * 16
 _NO_TRACE = "0" * 32
 
 
-@dataclass(frozen=True, slots=True)
+@hot_value
 class TraceContext:
     """The gateway's span in a trace: ids in lower-case hexadecimal (32 and 16 digits), flags in two digits.
 
@@ -45,19 +49,19 @@ def continue_trace(traceparent: Sequence[bytes], tracestate: Sequence[bytes]) ->
     """
     sent = _TRACEPARENT.fullmatch(traceparent[0]) if len(traceparent) == 1 else None
     if sent is None or (sent[1] == b"00" and sent[4] is not None):
-        digits = os.urandom(24).hex()  # one call for both ids: it is most of their cost
-        return TraceContext(_id(digits[:32], _NO_TRACE), _id(digits[32:], _NO_SPAN), "00", None)
+        return TraceContext(_id(_trace_digits, _NO_TRACE), _id(_span_digits, _NO_SPAN), "00", None)
     state = b",".join(tracestate)
     return TraceContext(
         trace_id=sent[2].decode("ascii"),
-        span_id=_id(os.urandom(8).hex(), _NO_SPAN),
+        span_id=_id(_span_digits, _NO_SPAN),
         flags=sent[3].decode("ascii"),
         tracestate=state if state.strip(b" \t,") else None,
     )
 
 
-def _id(digits: str, invalid: str) -> str:
-    """The random digits as an id, or others: all zeros mean "no id" in the standard."""
+def _id(draw: Callable[[], str], invalid: str) -> str:
+    """An id of random digits: all zeros mean "no id" in the standard."""
+    digits = draw()
     while digits == invalid:
-        digits = os.urandom(len(digits) // 2).hex()
+        digits = draw()
     return digits

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
+from common.values import hot_value
 from dataplane.http1.authority import parse_authority
 from dataplane.http1.heads import Authority, ProtocolError
 
@@ -26,7 +26,7 @@ _OWS = b" \t"
 _ENTRY = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9.]{7,15}))(?::[0-9]{1,5})?|([0-9A-Fa-f:.]{2,45})")
 
 
-@dataclass(frozen=True, slots=True)
+@hot_value
 class ForwardingContext:
     """The caller and the address it used.
 

@@ -5,8 +5,8 @@
     context, trace, identity -> written ------+
 
 What depends on the upstream alone (host, credentials of a version 1 table, the signed path) is added for each attempt;
-the rest is made once for the exchange. The gateway's own headers come last and replace nothing: every name that it
-writes has been kept out before.
+the rest is made once for the exchange, and what is copied once for as long as the caller's lines are remembered. The
+gateway's own headers replace nothing: every name that it writes has been kept out before.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataplane.forwarding.context import ForwardingContext
 from dataplane.forwarding.cookies import upstream_cookie
 from dataplane.forwarding.policy import Pairs, connection_names, passes_upstream, without_unsafe
 from dataplane.http1.heads import Headers, RequestHead
+from dataplane.http1.write import Lines, header_lines
 
 
 class RequestHeaders:
@@ -32,7 +33,7 @@ class RequestHeaders:
     Raises `GatewayError("internal_error")` for a subject that no header can carry, before anything is sent.
     """
 
-    __slots__ = ("_fields", "_forwarding", "_head", "_route", "_shared", "_signer")
+    __slots__ = ("_fields", "_forwarding", "_head", "_route", "_signer", "_written", "copied")
 
     def __init__(
         self,
@@ -53,16 +54,20 @@ class RequestHeaders:
         self._signer = signer
         self._fields: IdentityFields | None = identity.fields if identity is not None else None
 
-        copied = head.derived(_copied)
+        self.copied: Copied = head.derived(_with_authorization if route.forward_authorization else _without)
+        """The caller's headers that pass, the same for every upstream."""
         written = _written(forwarding, request_id, trace)
         if identity is not None:
             written += identity.headers
-        authorization = copied.authorization if route.forward_authorization else ()
-        self._shared = [*copied.passing, *authorization, *copied.cookie, *without_unsafe(written)]
+        self._written = without_unsafe(written)
 
     def for_upstream(self, upstream: Upstream, path: str) -> Pairs:
-        """The headers of an attempt at `upstream`, which receives `path` (of `upstream_path`)."""
-        headers: Pairs = [(b"host", self.host(upstream).encode("ascii")), *self._shared]
+        """All headers of an attempt at `upstream`, which receives `path` (of `upstream_path`)."""
+        return [*self.of_gateway(upstream, path), *self.copied.headers]
+
+    def of_gateway(self, upstream: Upstream, path: str) -> Pairs:
+        """Of the headers of an attempt those that the gateway writes: what stands beside `copied`."""
+        headers: Pairs = [(b"host", self.host(upstream).encode("ascii")), *self._written]
         if upstream.authorization is not None and not self._route.forward_authorization:
             headers.append((b"authorization", upstream.authorization.encode("ascii")))
         if self._fields is not None:
@@ -86,24 +91,32 @@ def upstream_host(route: Route, forwarding: ForwardingContext, upstream: Upstrea
     return route.upstream_host
 
 
-class _Copied(NamedTuple):
-    """What an upstream gets of the caller's headers; `authorization` where the route says so."""
+class Copied(NamedTuple):
+    """What an upstream gets of the caller's headers, and the same as it is sent."""
 
-    passing: Headers
-    authorization: Headers
-    cookie: Headers
+    headers: Headers
+    lines: Lines
 
 
-def _copied(headers: Headers) -> _Copied:
+def _without(headers: Headers) -> Copied:
+    return _copied(headers, authorization=False)
+
+
+def _with_authorization(headers: Headers) -> Copied:
+    return _copied(headers, authorization=True)
+
+
+def _copied(headers: Headers, *, authorization: bool) -> Copied:
     named = connection_names([value for name, value in headers if name == b"connection"])
     unbound = [header for header in headers if header[0] not in named]
-    cookie = upstream_cookie([value for name, value in unbound if name == b"cookie"])
     kept = without_unsafe(unbound)
-    return _Copied(
-        passing=tuple([header for header in kept if passes_upstream(header[0])]),
-        authorization=tuple([header for header in kept if header[0] == b"authorization"]),
-        cookie=() if cookie is None else tuple(without_unsafe([(b"cookie", cookie)])),
-    )
+    passing = [header for header in kept if passes_upstream(header[0])]
+    if authorization:
+        passing += [header for header in kept if header[0] == b"authorization"]
+    cookie = upstream_cookie([value for name, value in unbound if name == b"cookie"])
+    if cookie is not None:
+        passing += without_unsafe([(b"cookie", cookie)])
+    return Copied(tuple(passing), header_lines(passing))
 
 
 def _written(forwarding: ForwardingContext, request_id: str, trace: TraceContext) -> Pairs:

@@ -15,6 +15,7 @@ from dataplane.forwarding.cookies import CONTROLS, GATEWAY_COOKIES
 from dataplane.forwarding.location import relative_location
 from dataplane.forwarding.policy import Pairs, connection_names, passes_downstream, without_unsafe
 from dataplane.http1.heads import Headers, ResponseHead
+from dataplane.http1.write import Lines, header_lines
 
 _LOCATIONS = frozenset({b"location", b"content-location"})
 
@@ -27,40 +28,52 @@ def response_headers(
     forwarding: ForwardingContext,
     request_id: str,
     added: Iterable[tuple[bytes, bytes]] = (),
-) -> Pairs:
+) -> ResponseHeaders:
     """The upstream's headers as the caller gets them, then the gateway's own: `added` (its cookies), `x-request-id`.
 
     Framing is left out: the connection makes it from `head`, of which it takes the `content-length` of an answer to
     `HEAD`. Repeated headers stay separate, in order, byte for byte.
     """
     copied = head.derived(_copied)
-    headers: Pairs = list(copied.passing)
-    for at in copied.locations_at:
-        name, value = headers[at]
+    headers: Pairs = []
+    for name, value in copied.locations:
         internal_host = "" if route.upstream_host in ("upstream", "request") else route.upstream_host
         kept = relative_location(value, upstream, internal_host=internal_host, public_name=forwarding.hostname or "")
-        headers[at] = (name, kept)
+        headers.append((name, kept))
     headers += added
     headers.append((b"x-request-id", request_id.encode("ascii")))
-    return headers
+    return ResponseHeaders(headers, copied)
 
 
-class _Copied(NamedTuple):
-    """What a caller may get of an upstream's headers, and where among them those are that name a place."""
+class Copied(NamedTuple):
+    """What a caller gets of an upstream's headers as it came, the same as it is sent, and those that name a place."""
 
-    passing: Headers
-    locations_at: tuple[int, ...]
+    headers: Headers
+    lines: Lines
+    locations: Headers
 
 
-def _copied(headers: Headers) -> _Copied:
+class ResponseHeaders(NamedTuple):
+    """The headers of one response, framing aside: what the gateway writes, and what it copies."""
+
+    of_gateway: Pairs
+    copied: Copied
+
+    def all(self) -> Pairs:
+        """One list of them."""
+        return [*self.copied.headers, *self.of_gateway]
+
+
+def _copied(headers: Headers) -> Copied:
     named = connection_names([value for name, value in headers if name == b"connection"])
     passing = [
         (name, value)
         for name, value in without_unsafe([header for header in headers if passes_downstream(header[0])])
         if name not in named and not (name == b"set-cookie" and sets_gateway_cookie(value))
     ]
-    locations = [at for at, (name, _) in enumerate(passing) if name in _LOCATIONS]
-    return _Copied(tuple(passing), tuple(locations))
+    plain = [header for header in passing if header[0] not in _LOCATIONS]
+    locations = [header for header in passing if header[0] in _LOCATIONS]
+    return Copied(tuple(plain), header_lines(plain), tuple(locations))
 
 
 def sets_gateway_cookie(value: bytes) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from common.values import hot_value
+
 Headers = tuple[tuple[bytes, bytes], ...]
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ def _by_name(headers: Headers) -> Mapping[bytes, tuple[bytes, ...]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@hot_value
 class RequestHead(_Lines):
     """One request's head, after the strict gate.
 
@@ -96,7 +98,7 @@ class RequestHead(_Lines):
     """What `derived` keeps; heads with the same header lines may share it."""
 
 
-@dataclass(frozen=True, slots=True)
+@hot_value
 class ResponseHead(_Lines):
     """One response's head. `body_length` is 0 for a message that cannot have a body, a length, `CHUNKED` or
     `UNTIL_CLOSE`; `keep_alive` says whether the connection may carry another exchange after it.

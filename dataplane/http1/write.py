@@ -6,9 +6,10 @@ A body is always framed anew: framing headers that came in are never copied (HOU
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
 
+from common.values import hot_value
 from dataplane.http1.gate import TOKEN_BYTES
 from dataplane.http1.heads import CHUNKED, Headers
 
@@ -28,33 +29,61 @@ def reason_phrase(status: int) -> bytes:
     return _REASONS.get(status, b"")
 
 
-def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """A request's head as bytes.
+class Lines(NamedTuple):
+    """Header lines in the form in which they are sent, and how many there are: written once, sent in many heads."""
+
+    written: bytes
+    lines: int
+
+
+NO_LINES = Lines(b"", 0)
+
+
+def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> Lines:
+    """The lines of these headers. Raises `ValueError` like `request_head`."""
+    _check_names([name for name, _ in headers])
+    written = b"".join([b"%b: %b\r\n" % header for header in headers])
+    _check_ends(written, len(headers))
+    return Lines(written, len(headers))
+
+
+def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]], copied: Lines = NO_LINES) -> bytes:
+    """A request's head as bytes: `headers`, then the lines that are `copied`.
 
     Raises `ValueError` where a part could end its line or split it in another place: that is a bug of the caller, and
     nothing may be sent then.
     """
     if " " in target or not target:
         raise ValueError("a request target that is empty or holds a space")
-    return _head(f"{method} {target} HTTP/1.1".encode("ascii"), method.encode("ascii"), headers)
+    _check_names((method.encode("ascii"),))
+    return _head(f"{method} {target} HTTP/1.1".encode("ascii"), headers, copied)
 
 
-def response_head(status: int, reason: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """A response's head as bytes, always as HTTP/1.1 (RFC 9110 §6.2). Raises `ValueError` like `request_head`."""
+def response_head(
+    status: int, reason: bytes, headers: Sequence[tuple[bytes, bytes]], copied: Lines = NO_LINES
+) -> bytes:
+    """A response's head as bytes, always as HTTP/1.1 (RFC 9110 §6.2). Otherwise like `request_head`."""
     if not 100 <= status <= 999:
         raise ValueError("a status outside 100 to 999")
-    return _head(b"HTTP/1.1 %d %b" % (status, reason), b"status", headers)
+    return _head(b"HTTP/1.1 %d %b" % (status, reason), headers, copied)
 
 
-def _head(first_line: bytes, token: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    names = [name for name, _ in headers]
-    if b"" in names or b"".join(names).translate(None, TOKEN_BYTES) or not token or token.translate(None, TOKEN_BYTES):
+def _head(first_line: bytes, headers: Sequence[tuple[bytes, bytes]], copied: Lines) -> bytes:
+    _check_names([name for name, _ in headers])
+    written = b"\r\n".join((first_line, *map(b": ".join, headers), copied.written)) + b"\r\n"
+    _check_ends(written, len(headers) + copied.lines + 2)
+    return written
+
+
+def _check_names(names: Sequence[bytes]) -> None:
+    if b"" in names or b"".join(names).translate(None, TOKEN_BYTES):
         raise ValueError("a method or header name that is no token")
-    written = b"\r\n".join((first_line, *map(b": ".join, headers), b"", b""))
-    ends = len(names) + 2
+
+
+def _check_ends(written: bytes, ends: int) -> None:
+    """As many lines as were written, and no byte that a reader could take for an end."""
     if written.count(b"\n") != ends or written.count(b"\r") != ends or b"\0" in written:
         raise ValueError("CR, LF or NUL in a head")
-    return written
 
 
 def chunk_parts(data: bytes) -> tuple[bytes, ...]:
@@ -71,7 +100,7 @@ def request_framing(method: str, body_length: int) -> Headers:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+@hot_value
 class ResponseFraming:
     """How a response is sent: `headers` to add (framing and `connection`), the body as chunks or as it is, and whether
     the connection closes behind it. Without `has_body` no byte of a body may be written.

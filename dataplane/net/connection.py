@@ -16,13 +16,23 @@ from dataplane.exchange import Exchange, PauseListener
 from dataplane.http1.body import ChunkedBody, LengthBody
 from dataplane.http1.buffer import HeadBuffer
 from dataplane.http1.heads import CHUNKED, ProtocolError, RequestHead, ResponseHead
-from dataplane.http1.write import CONTINUE, LAST_CHUNK, chunk_parts, reason_phrase, response_framing, response_head
+from dataplane.http1.write import (
+    CONTINUE,
+    LAST_CHUNK,
+    NO_LINES,
+    Lines,
+    chunk_parts,
+    reason_phrase,
+    response_framing,
+    response_head,
+)
 from dataplane.net.dates import http_date
 from dataplane.net.hangup import Hangup, hangup
 from dataplane.net.request_body import Decoder, RequestBody
 from dataplane.net.timers import Timer, TimerWheel
 
 if TYPE_CHECKING:
+    from dataplane.forwarding.response_headers import ResponseHeaders
     from dataplane.http1.readers import RequestReader
     from dataplane.net.tasks import TaskKeeper
     from dataplane.replies import Reply
@@ -102,6 +112,7 @@ class DownstreamConnection(asyncio.Protocol):
         "_keep_alive",
         "_linger_until",
         "_listener",
+        "_loop",
         "_out",
         "_pipelined",
         "_reading",
@@ -113,6 +124,7 @@ class DownstreamConnection(asyncio.Protocol):
         "_writable",
         "_write_paused",
         "body",
+        "budget",
         "on_writable",
         "peer",
         "responded",
@@ -121,12 +133,15 @@ class DownstreamConnection(asyncio.Protocol):
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
+        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._buffer = HeadBuffer(listener.limits.head_max_bytes, skip_empty_line=True)
         self._task: asyncio.Task[None] | None = None
         self._head_waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._timer: Timer = listener.wheel.timer()
+        self.budget: Timer = listener.wheel.timer()
+        """Of the exchange that runs; who runs it sets and cancels it."""
         self._exchange: Exchange | None = None
         self._reading = True
         self._write_paused = False
@@ -249,7 +264,7 @@ class DownstreamConnection(asyncio.Protocol):
             self._pipelined = 0
             if not self._reading:
                 self._adjust_reading()
-            self._head_waiter = asyncio.get_running_loop().create_future()
+            self._head_waiter = self._loop.create_future()
             await self._head_waiter
             self._head_waiter = None
             if self._closing or self._refused:
@@ -318,7 +333,7 @@ class DownstreamConnection(asyncio.Protocol):
             self._reading = False
             self._transport.pause_reading()
         self._timer.set(self._listener.limits.keepalive_timeout_s, self.abort)
-        self._writable = asyncio.get_running_loop().create_future()
+        self._writable = self._loop.create_future()
         await self._writable
         self._writable = None
         self._adjust_reading()
@@ -453,12 +468,20 @@ class DownstreamConnection(asyncio.Protocol):
         self.flush()
         return len(body)
 
-    def start_response(self, head: ResponseHead, headers: list[tuple[bytes, bytes]]) -> None:
+    def start_response(self, head: ResponseHead, headers: ResponseHeaders) -> None:
         """Write an upstream's response head (held until `flush`); its body is framed anew for this caller."""
         assert self._exchange is not None  # noqa: S101 (the exchange runs: it is the one that calls)
         method = self._exchange.head.method
         declared = head.value(b"content-length") if method == "HEAD" or head.status == 304 else None
-        self._write_head(method, head.status, head.reason, headers, body_length=head.body_length, declared=declared)
+        self._write_head(
+            method,
+            head.status,
+            head.reason,
+            headers.of_gateway,
+            headers.copied.lines,
+            body_length=head.body_length,
+            declared=declared,
+        )
 
     def _write_head(
         self,
@@ -466,6 +489,7 @@ class DownstreamConnection(asyncio.Protocol):
         status: int,
         reason: bytes,
         headers: list[tuple[bytes, bytes]],
+        copied: Lines = NO_LINES,
         *,
         body_length: int,
         declared: bytes | None,
@@ -483,7 +507,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._response_chunked = framing.chunked
         self.responded = True
         headers += framing.headers
-        self._out.append(response_head(status, reason or reason_phrase(status), headers))
+        self._out.append(response_head(status, reason or reason_phrase(status), headers, copied))
 
     def write_piece(self, piece: bytes) -> None:
         """Write a piece of the response body (held until `flush`)."""

@@ -61,11 +61,13 @@ class UpstreamConnection(asyncio.Protocol):
         "_transport",
         "exchanges",
         "idle_since",
+        "loop",
         "origin",
         "write_paused",
     )
 
     def __init__(self, origin: str, read_head: ResponseReader) -> None:
+        self.loop = asyncio.get_running_loop()
         self.origin = origin
         self.exchanges = 0
         self.idle_since = 0.0

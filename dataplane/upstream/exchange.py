@@ -10,7 +10,7 @@ from dataplane.crosssite import SAFE_METHODS
 from dataplane.errors import GatewayError
 from dataplane.exchange import Exchange
 from dataplane.forwarding.request_headers import RequestHeaders
-from dataplane.forwarding.response_headers import response_headers
+from dataplane.forwarding.response_headers import ResponseHeaders, response_headers
 from dataplane.forwarding.target import upstream_path
 from dataplane.http1.heads import ResponseHead
 from dataplane.http1.write import request_framing, request_head
@@ -60,7 +60,7 @@ class Forwarder:
         if route.max_body_bytes and x.head.body_length > route.max_body_bytes:
             raise GatewayError("payload_too_large", f"content-length is over {route.max_body_bytes} bytes")
         self._slots.enter()
-        timer = self._wheel.timer()
+        timer = x.connection.budget
         try:
             await _Forwarding(self, x, match, timer).run()
         finally:
@@ -189,11 +189,11 @@ class _Forwarding:
     def _head_bytes(self, upstream: Upstream) -> bytes:
         head = self._x.head
         path = upstream_path(upstream, self._match, head.path)
-        headers = self._headers.for_upstream(upstream, path)
+        headers = self._headers.of_gateway(upstream, path)
         headers += request_framing(head.method, head.body_length)
-        return request_head(head.method, path + head.query, headers)
+        return request_head(head.method, path + head.query, headers, self._headers.copied.lines)
 
-    def _head_arrived(self, upstream: Upstream, head: ResponseHead) -> list[tuple[bytes, bytes]]:
+    def _head_arrived(self, upstream: Upstream, head: ResponseHead) -> ResponseHeaders:
         """Note what the response head says about its upstream; the headers that the caller gets."""
         f, x = self._f, self._x
         x.upstream_s = f._wheel.clock() - self._sent_at

@@ -21,6 +21,7 @@ from dataplane.upstream.failure import Failure
 
 if TYPE_CHECKING:
     from common.routetable.compiled import Route
+    from dataplane.forwarding.response_headers import ResponseHeaders
     from dataplane.net.timers import Timer
     from dataplane.upstream.connection import OnSwitch, UpstreamConnection
 
@@ -56,7 +57,7 @@ class Relay:
         route: Route,
         connection: UpstreamConnection,
         timer: Timer,
-        on_head: Callable[[ResponseHead], list[tuple[bytes, bytes]]],
+        on_head: Callable[[ResponseHead], ResponseHeaders],
         on_switch: OnSwitch | None = None,
     ) -> None:
         """`on_head` gives the headers for the caller, or raises `ProtocolError` for a response that it must not see."""
@@ -75,7 +76,7 @@ class Relay:
         self.bytes_in = 0
         self.cut_by = ""
         """The side (`upstream`, `downstream`) for whose sake the response was cut behind its head, else `""`."""
-        self.done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[Result] = connection.loop.create_future()
         self.responded = False
         self.response_due_s = 0.0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dataplane.errors import GatewayError
 from dataplane.forwarding.request_headers import RequestHeaders
-from dataplane.forwarding.response_headers import response_headers
+from dataplane.forwarding.response_headers import ResponseHeaders, response_headers
 from dataplane.forwarding.target import upstream_path
 from dataplane.http1.heads import ProtocolError
 from dataplane.http1.write import reason_phrase, request_head, response_head
@@ -185,7 +185,7 @@ class _Handshake:
             raise result
         return result
 
-    def _refused(self, head: ResponseHead) -> list[tuple[bytes, bytes]]:
+    def _refused(self, head: ResponseHead) -> ResponseHeaders:
         """The upstream answered and did not switch: the caller sees a 4xx, and 502 for the rest (CONTRACT §10)."""
         if not 400 <= head.status <= 499:
             self._refusal = head.status
@@ -199,7 +199,7 @@ class _Handshake:
         if x.client_gone:
             return
         acceptance = read_acceptance(head, self._offer, self._key)
-        headers = [*caller_response(self._answered(head), self._offer, acceptance), (b"date", http_date())]
+        headers = [*caller_response(self._answered(head).all(), self._offer, acceptance), (b"date", http_date())]
         answer = response_head(SWITCHING, reason_phrase(SWITCHING), headers)
         relay = self._join(acceptance)
         relay.up.attach(self._connection.switch(relay.up))
@@ -228,7 +228,7 @@ class _Handshake:
         )
         return Relay(down, up, wheel=wheel, idle_s=s._guards.idle_s)
 
-    def _answered(self, head: ResponseHead) -> list[tuple[bytes, bytes]]:
+    def _answered(self, head: ResponseHead) -> ResponseHeaders:
         """Note the upstream's answer; the headers of the caller's response, framing and handshake aside."""
         s, x = self._s, self._x
         x.upstream_s = s._around.wheel.clock() - self._sent_at

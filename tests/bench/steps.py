@@ -127,7 +127,8 @@ class Steps:
             workspace_id=WORKSPACE_ID,
             signer=self.signer,
         )
-        return request_head("GET", PATH, headers.for_upstream(self.match.route.upstreams[0], PATH))
+        of_gateway = headers.of_gateway(self.match.route.upstreams[0], PATH)
+        return request_head("GET", PATH, of_gateway, headers.copied.lines)
 
     def response_headers(self) -> bytes:
         """Filter, and the head as bytes."""
@@ -138,7 +139,7 @@ class Steps:
             forwarding=self.context,
             request_id="0c2f8b0e-6a35-4d0c-8d3f-0c9a6f4c1b77",
         )
-        return response_head(200, b"OK", headers)
+        return response_head(200, b"OK", headers.of_gateway, headers.copied.lines)
 
     def identity(self) -> object:
         """What says who calls and when: a request id, and a span in a new trace."""

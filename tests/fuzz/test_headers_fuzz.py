@@ -106,7 +106,7 @@ def test_a_response_never_speaks_in_the_gateways_name(headers: list[tuple[bytes,
         upstream=UPSTREAM,
         forwarding=CONTEXT,
         request_id="req-1",
-    )
+    ).all()
     assert got[-1] == (b"x-request-id", b"req-1")
     for name, value in got[:-1]:
         assert folded(name) not in HOP_BY_HOP | RESERVED

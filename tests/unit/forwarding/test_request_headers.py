@@ -48,12 +48,12 @@ def values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
 def test_an_anonymous_request_gets_exactly_the_gateways_own_headers() -> None:
     assert sent(("Accept", "*/*")) == [
         (b"host", b"app:3000"),
-        (b"accept", b"*/*"),
         (b"x-request-id", b"req-1"),
         (b"traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
         (b"x-forwarded-for", b"203.0.113.9"),
         (b"x-forwarded-proto", b"https"),
         (b"x-forwarded-host", b"api.example.com"),
+        (b"accept", b"*/*"),
     ]
 
 
@@ -230,7 +230,7 @@ def test_tracestate_is_sent_where_the_trace_goes_on() -> None:
 
 def test_ordinary_headers_keep_their_order_their_repeats_and_their_bytes() -> None:
     lines = (("Accept", "a"), ("X-A", "1"), ("accept", "b"), ("X-A", "caf\u00e9 \t;"), ("Accept-Encoding", "gzip"))
-    kept = sent(*lines)[1:6]
+    kept = sent(*lines)[-5:]
     assert kept == [(n.lower().encode(), v.encode("latin-1")) for n, v in lines]
 
 

@@ -20,7 +20,7 @@ def got(
         forwarding=CONTEXT,
         request_id="req-1",
         added=added,
-    )
+    ).all()
 
 
 def test_ordinary_headers_pass_in_order_with_repeats_and_bytes() -> None:

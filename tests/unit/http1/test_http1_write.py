@@ -10,6 +10,7 @@ from dataplane.http1.write import (
     LAST_CHUNK,
     ResponseFraming,
     chunk_parts,
+    header_lines,
     reason_phrase,
     request_framing,
     request_head,
@@ -47,6 +48,20 @@ def test_a_line_end_or_nul_is_never_written(bad: bytes) -> None:
     ):
         with pytest.raises(ValueError):
             attempt()
+
+
+def test_lines_written_before_stand_behind_the_others_to_the_byte() -> None:
+    copied = header_lines(((b"accept", b"*/*"), (b"x-a", b"")))
+    assert copied == (b"accept: */*\r\nx-a: \r\n", 2)
+    sent = request_head("GET", "/", ((b"host", b"a"),), copied)
+    assert sent == b"GET / HTTP/1.1\r\nhost: a\r\naccept: */*\r\nx-a: \r\n\r\n"
+    assert response_head(204, b"", (), copied) == b"HTTP/1.1 204 \r\naccept: */*\r\nx-a: \r\n\r\n"
+
+
+@pytest.mark.parametrize("header", [(b"a\r\nb", b""), (b"", b""), (b"a b", b""), (b"a", b"1\r\nb: 2"), (b"a", b"\0")])
+def test_lines_that_a_reader_could_split_elsewhere_are_never_written(header: tuple[bytes, bytes]) -> None:
+    with pytest.raises(ValueError):
+        header_lines((header,))
 
 
 @pytest.mark.parametrize("name", [b"", b"a b", b"a:", b"a: b", b" a", b"\xe9", b"a\t"])

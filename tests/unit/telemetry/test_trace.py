@@ -89,7 +89,8 @@ def test_the_state_goes_on_as_sent(sent: list[bytes], state: bytes | None) -> No
 
 
 def test_an_id_of_zeros_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = [bytes(24), bytes([1]) * 16, bytes([2]) * 8]
-    monkeypatch.setattr("common.telemetry.trace.os.urandom", lambda size: drawn.pop(0))
+    drawn = ["0" * 32, "01" * 16]
+    monkeypatch.setattr("common.telemetry.trace._trace_digits", lambda: drawn.pop(0))
+    monkeypatch.setattr("common.telemetry.trace._span_digits", lambda: "02" * 8)
     trace = continue_trace([], [])
     assert (trace.trace_id, trace.span_id) == ("01" * 16, "02" * 8)
