@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from common.routetable.match import AmbiguousPath
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from common.telemetry.log import Log
     from dataplane.admission import Admission
     from dataplane.endpoints.router import Endpoints
-    from dataplane.http1.heads import ProtocolError
+    from dataplane.http1.heads import Headers, ProtocolError
     from dataplane.metrics import GatewayMetrics
     from dataplane.record import Recorder
     from dataplane.snapshot import Snapshot
@@ -175,8 +175,9 @@ class Dispatcher:
         self._leave_admission(x)
 
     def _identify(self, x: Exchange) -> None:
-        x.request_id = request_id(x.head.values(b"x-request-id"))
-        x.trace = continue_trace(x.head.values(b"traceparent"), x.head.values(b"tracestate"))
+        sent_id, traceparent, tracestate = x.head.derived(_sent_ids)
+        x.request_id = request_id(sent_id)
+        x.trace = continue_trace(traceparent, tracestate)
 
     def _scheme_of(self, x: Exchange) -> str:
         return "https" if x.secure else self._scheme
@@ -221,3 +222,12 @@ class Dispatcher:
         if x.admitted:
             x.admitted = False
             self._admission.leave()
+
+
+def _sent_ids(headers: Headers) -> tuple[Sequence[bytes], Sequence[bytes], Sequence[bytes]]:
+    """The values of `x-request-id`, `traceparent` and `tracestate`."""
+
+    def values(wanted: bytes) -> list[bytes]:
+        return [value for name, value in headers if name == wanted]
+
+    return values(b"x-request-id"), values(b"traceparent"), values(b"tracestate")

@@ -72,6 +72,8 @@ class RequestLimits:
             first, plan = "none", self._plans.default
         else:
             first, plan = route_part(match.route.id), self._plans.of(match.route.rate_limits.client)
+        if plan.off:
+            return
         deployment, client, route = plan.numbers
         address = address_part(x.forwarding.client)
         checks = []
@@ -125,12 +127,13 @@ class _Plan:
     `numbers` are the three of each budget as a check takes them, None for one that is off.
     """
 
-    __slots__ = ("fields", "numbers")
+    __slots__ = ("fields", "numbers", "off")
 
     def __init__(self, *budgets: tuple[str, Budget | None]) -> None:
         on = [(scope, budget) for scope, budget in budgets if budget is not None and budget.max_requests > 0]
         self.fields = BudgetFields(on)
         scopes = dict(on)
+        self.off = not on
         self.numbers = tuple(_numbers(scopes[scope]) if scope in scopes else None for scope, _ in budgets)
 
 

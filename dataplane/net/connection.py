@@ -109,10 +109,12 @@ class DownstreamConnection(asyncio.Protocol):
         "_eof",
         "_exchange",
         "_head_waiter",
+        "_heading",
         "_keep_alive",
         "_linger_until",
         "_listener",
         "_loop",
+        "_no_body",
         "_out",
         "_pipelined",
         "_reading",
@@ -138,6 +140,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._buffer = HeadBuffer(listener.limits.head_max_bytes, skip_empty_line=True)
         self._task: asyncio.Task[None] | None = None
         self._head_waiter: asyncio.Future[None] | None = None
+        self._heading = False  # the budget of a head runs
         self._writable: asyncio.Future[None] | None = None
         self._timer: Timer = listener.wheel.timer()
         self.budget: Timer = listener.wheel.timer()
@@ -153,7 +156,8 @@ class DownstreamConnection(asyncio.Protocol):
         self._pipelined = 0
         self._response_chunked = False
         self._out: list[bytes] = []
-        self.body: RequestBody = RequestBody(None, self._adjust_reading, None)
+        self._no_body = RequestBody(None, self._adjust_reading, None)
+        self.body: RequestBody = self._no_body
         self.peer = ""
         self.responded = False
         """A response head went out for the current request."""
@@ -187,8 +191,6 @@ class DownstreamConnection(asyncio.Protocol):
                 self._pipelined += len(data)
                 self._adjust_reading()
             return
-        if not self._buffer.started:
-            self._timer.set(self._listener.limits.head_timeout_s, self._head_timeout)
         self._buffer.feed(data)
         self._pipelined += len(data)
         if self._pipelined >= PIPELINE_MAX_BYTES:
@@ -264,6 +266,9 @@ class DownstreamConnection(asyncio.Protocol):
             self._pipelined = 0
             if not self._reading:
                 self._adjust_reading()
+            if self._buffer.started and not self._heading:
+                self._heading = True
+                self._timer.set(self._listener.limits.head_timeout_s, self._head_timeout)
             self._head_waiter = self._loop.create_future()
             await self._head_waiter
             self._head_waiter = None
@@ -272,13 +277,12 @@ class DownstreamConnection(asyncio.Protocol):
 
     def _begin(self, head: RequestHead) -> Exchange:
         self._timer.cancel()
+        self._heading = False
         self.responded = False
         self.response_done = False
         # Behind a handshake that was refused the caller may go on as if it had not been.
         self._keep_alive = head.keep_alive and head.upgrade != "websocket"
-        self.body = RequestBody(
-            self._decoder(head), self._adjust_reading, self._send_continue if head.expect_continue else None
-        )
+        self.body = self._no_body if head.body_length == 0 else self._new_body(head)
         x = self._exchange = self._new_exchange(head)
         rest = self._buffer.leftover()
         if rest:
@@ -291,13 +295,14 @@ class DownstreamConnection(asyncio.Protocol):
             self._watch_caller()
         return x
 
-    def _decoder(self, head: RequestHead) -> Decoder | None:
-        if head.body_length == 0:
-            return None
+    def _new_body(self, head: RequestHead) -> RequestBody:
+        decoder: Decoder
         if head.body_length == CHUNKED:
             limits = self._listener.limits
-            return ChunkedBody(trailers_max_bytes=limits.head_max_bytes, trailers_max=limits.max_headers)
-        return LengthBody(head.body_length)
+            decoder = ChunkedBody(trailers_max_bytes=limits.head_max_bytes, trailers_max=limits.max_headers)
+        else:
+            decoder = LengthBody(head.body_length)
+        return RequestBody(decoder, self._adjust_reading, self._send_continue if head.expect_continue else None)
 
     def _new_exchange(self, head: RequestHead) -> Exchange:
         return Exchange(head, self, peer=self.peer, secure=False, started_at=self._listener.wheel.clock())
@@ -310,18 +315,13 @@ class DownstreamConnection(asyncio.Protocol):
         if not self.body.complete or not self._keep_alive or self.body.broken:
             return False
         self.body.stop()
-        self._adjust_reading()
         self.flush()
         if self._write_paused and not self._transport.is_closing():
             await self._until_written()
         if self._closing or self._transport.is_closing():
             return False
-        started = self._buffer.started
-        limits = self._listener.limits
-        if started:
-            self._timer.set(limits.head_timeout_s, self._head_timeout)
-        else:
-            self._timer.set(limits.keepalive_timeout_s, self._idle_timeout)
+        if not self._buffer.started:
+            self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
         return True
 
     async def _until_written(self) -> None:

@@ -32,6 +32,7 @@ class Relay:
     """Body sink of the downstream side and response receiver of the upstream side, for one attempt."""
 
     __slots__ = (
+        "_body_began",
         "_chunked",
         "_connection",
         "_deadline_kind",
@@ -67,6 +68,7 @@ class Relay:
         self._timer = timer
         self._on_head = on_head
         self._on_switch = on_switch
+        self._body_began = False
         self._chunked = x.head.body_length == CHUNKED
         self._deadline_kind: Failure = TIMEOUT
         self._downstream_paused = False
@@ -174,10 +176,6 @@ class Relay:
         connection = x.connection
         connection.on_writable = self
         connection.start_response(head, headers)
-        if head.body_length == 0:
-            self._timer.cancel()
-        else:
-            self._timer.set(self._route.timeouts.first_byte_s, self._body_timeout)
         if not connection.writable:
             self.downstream_paused()
         if self._held:
@@ -186,9 +184,12 @@ class Relay:
     def on_piece(self, piece: bytes) -> None:
         self._x.bytes_out += len(piece)
         self._x.connection.write_piece(piece)
-        self._timer.extend(self._route.timeouts.body_s)
+        self._body_began = True
 
     def on_batch(self) -> None:
+        if self.responded:  # and there is more to come: what came whole needs no budget
+            timeouts = self._route.timeouts
+            self._timer.set(timeouts.body_s if self._body_began else timeouts.first_byte_s, self._body_timeout)
         if self._held:
             self._send_held()  # what had come was an interim response
         self._x.connection.flush()
