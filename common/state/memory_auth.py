@@ -29,4 +29,4 @@ class AuthFailures:
             self._times.pop(address, None)
             return 0
         self._times[address] = times
-        return (times[0] + AUTH_FAILURES_WINDOW_MS - now_ms) / 1000 if len(times) >= AUTH_FAILURES_MAX else 0
+        return (min(times) + AUTH_FAILURES_WINDOW_MS - now_ms) / 1000 if len(times) >= AUTH_FAILURES_MAX else 0

@@ -8,7 +8,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from common.state.ports import ControlState
-from common.state.table_store import ActiveTable, AuditEntry, AuditPage, NewAuditEntry, PointerMove, Revision
+from common.state.table_store import (
+    ALL_ENTRIES,
+    ActiveTable,
+    AuditEntry,
+    AuditFilter,
+    AuditPage,
+    NewAuditEntry,
+    PointerMove,
+    Revision,
+)
 from tests.support.auth_harness import Time
 from tests.support.state_backends import Backend
 
@@ -93,3 +102,57 @@ async def test_lists_are_read_page_by_page_newest_first(state: ControlState, tim
         time.now_ms() - 6_000,
         time.now_ms() - 7_000,
     ]
+
+
+ACTIONS = ("config.write", "config.rollback", "sessions.revoke")
+OPERATORS = ("olga", 'öl"ga', "bob")
+
+
+@pytest.mark.parametrize("limit", [1, 3, 50])
+async def test_filtered_entries_are_those_that_were_asked_for_page_by_page(
+    state: ControlState, time: Time, limit: int
+) -> None:
+    began = time.now_ms()
+    for number in range(30):
+        entry = NewAuditEntry(ACTIONS[number * 7 % 3], "t", OPERATORS[number * 5 % 4 % 3], "operate", "c", str(number))
+        await state.append_audit(entry)
+        time.pass_s(0.5 if number % 2 else 0)
+    everything = (await state.list_audit(None, 100)).entries
+    assert [each.id for each in everything] == list(range(30, 0, -1))
+    spans = (None, began - 1, began, began + 500, began + 501, began + 6_000, began + 99_000)
+    for action in ("", *ACTIONS, "decisions.drop"):
+        for operator in ("", *OPERATORS):
+            for from_ms, to_ms in zip(spans, (*spans[3:], *spans[:3]), strict=True):
+                only = AuditFilter(action, operator, from_ms, to_ms)
+                wanted = [
+                    each
+                    for each in everything
+                    if action in ("", each.action)
+                    and operator in ("", each.operator)
+                    and (from_ms is None or each.time_ms >= from_ms)
+                    and (to_ms is None or each.time_ms < to_ms)
+                ]
+                assert await all_pages(state, limit, only) == wanted, only
+
+
+async def all_pages(state: ControlState, limit: int, only: AuditFilter = ALL_ENTRIES) -> list[AuditEntry]:
+    found: list[AuditEntry] = []
+    before = None
+    while True:
+        page = await state.list_audit(before, limit, only)
+        assert len(page.entries) <= limit
+        found += page.entries
+        if page.next_before is None:
+            return found
+        assert before is None or page.next_before < before
+        before = page.next_before
+
+
+async def test_the_time_of_an_entry_never_falls_when_the_clock_is_set_back(state: ControlState, time: Time) -> None:
+    began = time.now_ms()
+    for seconds in (0, 10, -5, 1, 5):
+        time.pass_s(seconds)
+        await state.append_audit(WRITE)
+    assert [each.time_ms - began for each in await all_pages(state, 2)] == [11_000, 10_000, 10_000, 10_000, 0]
+    assert len(await all_pages(state, 2, AuditFilter(from_ms=began + 10_000))) == 4
+    assert len(await all_pages(state, 2, AuditFilter(to_ms=began + 11_000))) == 4

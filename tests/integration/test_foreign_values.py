@@ -8,6 +8,7 @@ import pytest
 
 from common.state.budgets import BudgetCheck
 from common.state.ports import NewSession, StateUnavailable
+from common.state.redis.keys import Keys
 from common.state.redis.state import RedisState
 from common.state.table_store import NewAuditEntry
 from tests.support.processes import Children
@@ -58,9 +59,8 @@ def plant(server: Redis, key: str, value: str | tuple[str, ...]) -> None:
         server.cli("SET", key, stdin=value.encode("latin-1") or b"\n")
 
 
+DECISION = Keys("gateway").decision(decision_key(b"k")).decode()
 VALUES = [*GARBAGE, *OTHER_TYPES]
-# A hash without a revision is a pointer to nothing: an empty store.
-DAMAGED = [value for value in VALUES if value != ("HSET", "f", "v")]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=[f"v{n}" for n in range(len(VALUES))])
@@ -78,7 +78,7 @@ async def test_a_value_that_is_not_ours_counts_as_absent(
     assert await state.delete_session("a") is False
     assert server.cli("EXISTS", key) == "0"
 
-    for name, planted in (("gateway:b:k:60000:1000", value), ("gateway:d:6b", value), ("gateway:c:t", value)):
+    for name, planted in (("gateway:b:k:60000:1000", value), (DECISION, value), ("gateway:c:t", value)):
         plant(server, name, planted)
     watch.operations.clear()
     [result] = await state.check_budgets([BudgetCheck("k", 2, 60_000, 1_000)])
@@ -107,7 +107,7 @@ async def test_keys_of_another_type_stop_nothing(server: Redis, state: RedisStat
     assert again.fence == lease.fence
 
 
-@pytest.mark.parametrize("value", DAMAGED, ids=[f"v{n}" for n in range(len(DAMAGED))])
+@pytest.mark.parametrize("value", VALUES, ids=[f"v{n}" for n in range(len(VALUES))])
 async def test_a_damaged_pointer_is_no_empty_store_and_is_never_written_over(
     server: Redis, state: RedisState, value: str | tuple[str, ...]
 ) -> None:

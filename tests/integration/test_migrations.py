@@ -205,6 +205,15 @@ async def test_the_data_planes_role_cannot_write_the_table_the_pointer_or_the_au
         "VALUES (0, '', '', '', '', '', '')",
         "SELECT * FROM audit",
         "DELETE FROM audit",
+        "SELECT revoke_subject_sessions('alice', '', '', '', '', '', '')",
+        "SELECT revoke_session('a', '', '', '', '', '', '')",
+        "SELECT drop_decisions('', NULL, '', '', '', '', '', '')",
+        "UPDATE decision_drops SET count = 0",
+        "SELECT count_auth_failure('192.0.2.1', 5, 60000)",
+        "SELECT auth_failure_wait('192.0.2.1', 5, 60000)",
+        "SELECT * FROM auth_failures",
+        "DELETE FROM auth_failures",
+        "DELETE FROM sealed",
         "UPDATE alembic_version SET version_num = 'x'",
         "DROP TABLE sessions",
         "CREATE TABLE roles.mine (x int)",
@@ -214,8 +223,14 @@ async def test_the_data_planes_role_cannot_write_the_table_the_pointer_or_the_au
     for statement in forbidden:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await server.run("SET search_path TO roles", statement, url=server.data_url)
-    # Nor may the control plane rewrite history.
+    # Nor may the control plane rewrite history, or touch what replicas keep sealed.
     for statement in (
+        "SELECT * FROM sealed",
+        "UPDATE sealed SET fence = 9",
+        "SELECT * FROM read_sealed('n')",
+        "SELECT write_sealed('n', '', 9)",
+        "DELETE FROM decision_drops",
+        "TRUNCATE audit",
         "UPDATE revisions SET document = ''",
         "DELETE FROM revisions",
         "DELETE FROM audit",

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from common.state.budgets import BudgetCheck
+from common.state.coordination import Lease
 from common.state.ports import NewSession, StateMisconfigured, StateUnavailable
 from common.state.redis.state import RedisState
-from common.state.table_store import NewAuditEntry
+from common.state.sealed import Sealed
+from common.state.table_store import AuditFilter, NewAuditEntry
 from common.state.watch import Unwatched
 from tests.support.processes import Children
 from tests.support.redis import Redis, start_redis
-from tests.support.state_values import decision_key
+from tests.support.state_values import decision_key, hashed, session
 
 ROOT = Path(__file__).parents[2]
 ACL = ROOT / "deploy/redis/gateway.acl"
@@ -65,6 +67,31 @@ async def use_as_a_data_plane(state: RedisState) -> None:
     assert await state.read_challenge("t") == "a"
     assert await state.withdraw_challenge("t")
     await state.read_table()
+    assert await state.decisions_dropped() == 0
+
+
+async def use_as_a_replica(state: RedisState) -> None:
+    """What only the data plane does."""
+    lease = await state.take_lease("certificate", "r", 60_000)
+    assert lease is not None
+    assert await state.write_sealed("n", b"blob", lease)
+    assert await state.read_sealed("n") == Sealed(b"blob", lease.fence)
+
+
+async def use_as_a_control_plane(state: RedisState) -> None:
+    """Every operation of the control plane; three entries of the trail."""
+    await state.create_session(session(hashed(1)))
+    await state.create_session(session(hashed(2)))
+    assert len((await state.list_sessions(None, None, 10)).sessions) == 2
+    assert len((await state.list_sessions("alice", None, 10)).sessions) == 2
+    assert (await state.revoke_session(hashed(1)[:16], ENTRY)).matching == 1
+    assert await state.revoke_subject_sessions("alice", ENTRY) == 1
+    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=60_000)
+    assert await state.drop_decisions("alice", None, ENTRY) == 1
+    assert await state.count_auth_failure("192.0.2.1") == 0
+    assert await state.auth_failure_wait("192.0.2.1") == 0
+    page = await state.list_audit(None, 10, AuditFilter(action=ENTRY.action, operator=ENTRY.operator, from_ms=0))
+    assert len(page.entries) == 3
 
 
 async def test_each_plane_can_do_all_of_its_work(server: Redis) -> None:
@@ -74,12 +101,14 @@ async def test_each_plane_can_do_all_of_its_work(server: Redis) -> None:
     await control.start()
     await use_as_a_data_plane(data)
     await use_as_a_data_plane(control)
+    await use_as_a_replica(data)
+    await use_as_a_control_plane(control)
     assert (await control.move_pointer(0, b"one", ENTRY)).moved
     assert (await data.read_table()).document == b"one"
     assert await control.read_revision(1) is not None
     assert len(await control.list_revisions(None, 10)) == 1
     await control.append_audit(ENTRY)
-    assert len((await control.list_audit(None, 10)).entries) == 2
+    assert len((await control.list_audit(None, 10)).entries) == 5
     await data.close()
     await control.close()
 
@@ -90,16 +119,26 @@ async def test_the_data_plane_cannot_write_the_table_the_pointer_or_the_audit_tr
     await control.start()
     await data.start()
     await control.move_pointer(0, b"one", ENTRY)
+    await control.drop_decisions("alice", None, ENTRY)
+    await control.count_auth_failure("192.0.2.1")
+    await data.create_session(session(hashed(1)))
     for forbidden in (
         data.move_pointer(1, b"two", ENTRY),
         data.append_audit(ENTRY),
         data.list_audit(None, 10),
         data.list_revisions(None, 10),
+        data.revoke_subject_sessions("alice", ENTRY),
+        data.revoke_session(hashed(1)[:16], ENTRY),
+        data.drop_decisions("alice", None, ENTRY),
+        data.count_auth_failure("192.0.2.1"),
+        data.auth_failure_wait("192.0.2.1"),
     ):
         with pytest.raises(StateUnavailable, match="refuses"):
             await forbidden
-    before = {name: server.cli("DUMP", name) for name in server.cli("KEYS", "*{t}*").split()}
-    assert len(before) == 5
+    assert await data.read_session(hashed(1)) is not None
+    names = (*server.cli("KEYS", "*{t}*").split(), "gateway:a:192.0.2.1")
+    before = {name: server.cli("DUMP", name) for name in names}
+    assert len(before) == 7
     for name in before:
         for command in (
             ("SET", name, "x"), ("DEL", name), ("HSET", name, "revision", "9"), ("RPUSH", name, "x"), ("INCR", name),
@@ -110,10 +149,39 @@ async def test_the_data_plane_cannot_write_the_table_the_pointer_or_the_audit_tr
         ):  # fmt: skip
             told = server.cli(*command, user="gateway", password="data")
             assert DENIED.search(told), (command, told)
-    for name in ("gateway:{t}:audit:trail", "gateway:{t}:audit:count"):
+    for name in ("gateway:{t}:audit:trail", "gateway:{t}:audit:count", "gateway:a:192.0.2.1"):
         for command in (("GET", name), ("EVAL", "return redis.call('GET', ARGV[1])", "0", name)):
             assert DENIED.search(server.cli(*command, user="gateway", password="data"))
     assert {name: server.cli("DUMP", name) for name in before} == before
+    await control.close()
+    await data.close()
+
+
+async def test_the_control_plane_cannot_rewrite_history_or_read_what_is_sealed(server: Redis) -> None:
+    server.cli("FLUSHALL")
+    control, data = state_of(server, "gateway-control", "control"), state_of(server, "gateway", "data")
+    await control.start()
+    await data.start()
+    await control.move_pointer(0, b"one", ENTRY)
+    await use_as_a_replica(data)
+    names = ("audit:trail", "audit:count", "revision:1", "history")
+    before = {f"gateway:{{t}}:{name}": server.cli("DUMP", f"gateway:{{t}}:{name}") for name in names}
+    before["gateway:e:n"] = server.cli("DUMP", "gateway:e:n")
+    for name in before:
+        for command in (
+            ("SET", name, "x"), ("DEL", name), ("UNLINK", name), ("HSET", name, "document", "9"), ("EXPIRE", name, "1"),
+            ("PEXPIREAT", name, "1"), ("LSET", name, "0", "x"), ("LTRIM", name, "1", "0"), ("LPOP", name),
+            ("HDEL", name, "document"), ("RENAME", name, "gateway:c:x"), ("DECR", name), ("COPY", name, "gateway:c:x"),
+            ("EVAL", "return redis.call('DEL', ARGV[1])", "0", name),
+        ):  # fmt: skip
+            told = server.cli(*command, user="gateway-control", password="control")
+            assert DENIED.search(told), (command, told)
+    server.cli("HSETNX", "gateway:{t}:revision:1", "document", "other", user="gateway-control", password="control")
+    assert {name: server.cli("DUMP", name) for name in before} == before
+    with pytest.raises(StateUnavailable, match="refuses"):
+        await control.read_sealed("n")
+    with pytest.raises(StateUnavailable, match="refuses"):
+        await control.write_sealed("n", b"", Lease("certificate", "r", 99, 0))
     await control.close()
     await data.close()
 

@@ -24,6 +24,7 @@ from tests.support.processes import Child, Children, eventually
 OWNER_PASSWORD = "owner of the tests"
 DATA_PASSWORD = "data of the tests"
 CONTROL_PASSWORD = "control of the tests"
+PLANES_PASSWORD = "planes of the tests"
 
 # As little work for the disk as there is: what the tests lose in a crash of the machine, nobody misses.
 _CONFIGURATION = """\
@@ -41,7 +42,7 @@ log_min_messages = warning
 
 @dataclass
 class Postgres:
-    """A running server with a superuser `owner`, and the users `data` and `control` once it was migrated."""
+    """A running server with a superuser `owner`, and the users `data`, `control` and `planes` once it was migrated."""
 
     children: Children
     folder: Path
@@ -64,6 +65,11 @@ class Postgres:
         """As the control plane's user."""
         return self.url_of("control", CONTROL_PASSWORD)
 
+    @property
+    def planes_url(self) -> str:
+        """As a user who is both planes: the same suite covers what either may do."""
+        return self.url_of("planes", PLANES_PASSWORD)
+
     def url_of(self, user: str, password: str, database: str = "postgres") -> str:
         return f"postgres://{user}:{password.replace(' ', '%20')}@127.0.0.1:{self.port}/{database}"
 
@@ -76,13 +82,17 @@ class Postgres:
             await connection.close()
 
     async def migrate(self, schema: str = "gateway") -> None:
-        """Bring a schema to this release, and make the two users."""
+        """Bring a schema to this release, and make the users."""
         await asyncio.to_thread(run_migrations, self.url, schema)
-        for user, password in (("data", DATA_PASSWORD), ("control", CONTROL_PASSWORD)):
+        for user, password, roles in (
+            ("data", DATA_PASSWORD, "gateway_data"),
+            ("control", CONTROL_PASSWORD, "gateway_control"),
+            ("planes", PLANES_PASSWORD, "gateway_data, gateway_control"),
+        ):
             await self.run(
                 f"DO $$ BEGIN CREATE USER {user} PASSWORD '{password}'; "
                 "EXCEPTION WHEN duplicate_object THEN NULL; END $$",
-                f"GRANT gateway_{user} TO {user}",
+                f"GRANT {roles} TO {user}",
             )
 
     def stop(self) -> None:

@@ -126,7 +126,7 @@ def _sentinel(children: Children, folder: Path) -> Backend:
 
 
 class OnPostgres:
-    """A Postgres, as the control plane's user, who may do what both planes may."""
+    """A Postgres, as a user who may do what the two planes may."""
 
     name = "postgres"
 
@@ -136,16 +136,16 @@ class OnPostgres:
 
     def fresh(self) -> Time:
         empty = (
-            "TRUNCATE sessions, decisions, budgets, heartbeats, leases, challenges, pointer, revisions, audit "
-            "RESTART IDENTITY CASCADE"
+            "TRUNCATE sessions, decisions, budgets, heartbeats, leases, challenges, pointer, revisions, audit, "
+            "auth_failures, sealed RESTART IDENTITY CASCADE"
         )
-        in_its_own_loop(self.server.run("SET search_path TO gateway", empty))
+        in_its_own_loop(self.server.run("SET search_path TO gateway", empty, "UPDATE decision_drops SET count = 0"))
         return self._time.begin()
 
     def open(self, time: Time, watch: StateWatch | None = None) -> ControlState:
         assert time is self._time
         return PostgresState(
-            self.server.control_url,
+            self.server.planes_url,
             prefix="gateway",
             timeout_s=TIMEOUT_S,
             watch=watch or Unwatched(),

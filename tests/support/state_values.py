@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from common.state.ports import DecisionKey
+from hashlib import sha256
+
+from common.state.ports import DecisionKey, NewSession
+from common.state.table_store import NewAuditEntry
 
 
 def decision_key(inputs: bytes, subject: str = "alice", workspace_id: str | None = None) -> DecisionKey:
     return DecisionKey(inputs, subject, workspace_id)
+
+
+def session(
+    id_hash: str = "a", subject: str = "alice", *, idle_ms: int = 10_000, max_age_ms: int = 60_000, most: int = 0
+) -> NewSession:
+    return NewSession(id_hash, subject, f"{subject}@example.test", ("reader", "writer"), idle_ms, max_age_ms, most)
+
+
+def entry(action: str = "sessions.revoke", operator: str = "olga", target: str = "alice") -> NewAuditEntry:
+    return NewAuditEntry(action, target, operator, "operate", "192.0.2.1", "request 1")
+
+
+def hashed(text: object) -> str:
+    """The hash of a session's id, as the data plane makes it."""
+    return sha256(str(text).encode()).hexdigest()

@@ -21,12 +21,12 @@ class Base(DeclarativeBase):
 
 
 class SessionRow(Base):
-    """A browser's session. `place` is the order of creation."""
+    """A browser's session. `place` is the order of creation. `id_hash` is ordered by its bytes on every server."""
 
     __tablename__ = "sessions"
     __table_args__ = (Index("sessions_subject", "subject", "place"), Index("sessions_idle_end_ms", "idle_end_ms"))
 
-    id_hash: Mapped[str] = mapped_column(primary_key=True)
+    id_hash: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
     place: Mapped[int] = mapped_column(Identity(always=True))
     subject: Mapped[str]
     email: Mapped[str]
@@ -38,16 +38,35 @@ class SessionRow(Base):
 
 
 class DecisionRow(Base):
-    """An explicit answer of Access."""
+    """An explicit answer of Access. `subject` and `workspace` are digests; both are NULL where it is not known whose it
+    is, and the second is empty where no workspace was named.
+    """
 
     __tablename__ = "decisions"
-    __table_args__ = (Index("decisions_end_ms", "end_ms"), UNLOGGED)
+    __table_args__ = (
+        Index("decisions_end_ms", "end_ms"),
+        Index("decisions_subject", "subject"),
+        Index("decisions_workspace", "workspace"),
+        UNLOGGED,
+    )
 
     key: Mapped[bytes] = mapped_column(primary_key=True)
     allow: Mapped[bool]
     reason_code: Mapped[str]
     decided_ms: Mapped[int]
     end_ms: Mapped[int]
+    subject: Mapped[bytes | None]
+    workspace: Mapped[bytes | None]
+
+
+class DecisionDropsRow(Base):
+    """How often decisions were dropped: one row."""
+
+    __tablename__ = "decision_drops"
+    __table_args__ = (CheckConstraint("id = 1", name="decision_drops_is_one"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    count: Mapped[int]
 
 
 class BudgetRow(Base):
@@ -101,6 +120,27 @@ class ChallengeRow(Base):
     end_ms: Mapped[int]
 
 
+class SealedRow(Base):
+    """A value that the server cannot read, and the fence of the lease under which it was written."""
+
+    __tablename__ = "sealed"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    blob: Mapped[bytes]
+    fence: Mapped[int]
+
+
+class AuthFailureRow(Base):
+    """The times of an address's failed authentications at the control plane."""
+
+    __tablename__ = "auth_failures"
+    __table_args__ = (Index("auth_failures_end_ms", "end_ms"), UNLOGGED)
+
+    address: Mapped[str] = mapped_column(primary_key=True)
+    times: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
+    end_ms: Mapped[int]
+
+
 class RevisionRow(Base):
     """A revision of the route table. Nobody may change or delete one."""
 
@@ -127,6 +167,12 @@ class AuditRow(Base):
     """An entry of the audit trail. Nobody may change or delete one."""
 
     __tablename__ = "audit"
+    __table_args__ = (
+        Index("audit_time_ms", "time_ms", "id"),
+        Index("audit_action", "action", "id"),
+        Index("audit_operator", "operator", "id"),
+        Index("audit_action_operator", "action", "operator", "id"),
+    )
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     time_ms: Mapped[int]

@@ -59,7 +59,7 @@ class PostgresSessions:
         rows = await connection.fetch("SELECT * FROM read_sessions($1)", hashes)
         if rows:
             self._asking.clock.heard(rows[0]["now"])
-        found = {row["id_hash"]: _session(row) for row in rows}
+        found = {row["id_hash"]: session_of(row) for row in rows}
         for id_hash, future in reads:
             if not future.done():
                 future.set_result(found.get(id_hash))
@@ -78,7 +78,7 @@ class PostgresSessions:
             if not rows:
                 return None
             asking.clock.heard(rows[0]["now"])
-            return _session(rows[0])
+            return session_of(rows[0])
 
     async def delete_session(self, id_hash: str) -> bool:
         """See `SessionStore.delete_session`."""
@@ -91,6 +91,7 @@ class PostgresSessions:
             return int(await self._asking.value("SELECT delete_subject_sessions($1)", subject))
 
 
-def _session(row: asyncpg.Record) -> Session:
+def session_of(row: asyncpg.Record) -> Session:
+    """A row of a session's columns, and the server's time."""
     id_hash, subject, email, roles, created, touched, idle_end, end, _ = row
     return Session(id_hash, subject, email, tuple(roles), created, touched, idle_end, end)

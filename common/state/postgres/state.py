@@ -11,6 +11,7 @@ from functools import partial
 from common.state.clock import ServerClock
 from common.state.hints import Hints, Wake
 from common.state.ports import StateUnavailable
+from common.state.postgres.administration import PostgresAdministration
 from common.state.postgres.asking import Asking
 from common.state.postgres.budgets import PostgresBudgets
 from common.state.postgres.connect import open_connection
@@ -18,9 +19,9 @@ from common.state.postgres.coordination import PostgresCoordination
 from common.state.postgres.decisions import PostgresDecisions
 from common.state.postgres.hints import listen
 from common.state.postgres.pool import Pool
+from common.state.postgres.sealed import PostgresSealed
 from common.state.postgres.sessions import PostgresSessions
 from common.state.postgres.table import PostgresRouteTable
-from common.state.unserved import Unserved
 from common.state.watch import StateWatch
 
 SWEEP_EVERY_S = 30.0
@@ -30,7 +31,13 @@ SWEEP_MOST = 2_000
 
 
 class PostgresState(
-    PostgresSessions, PostgresDecisions, PostgresBudgets, PostgresCoordination, PostgresRouteTable, Unserved
+    PostgresSessions,
+    PostgresDecisions,
+    PostgresBudgets,
+    PostgresCoordination,
+    PostgresSealed,
+    PostgresRouteTable,
+    PostgresAdministration,
 ):
     """Implements `common.state.ports.ControlState` on Postgres 15 or later."""
 
@@ -56,7 +63,8 @@ class PostgresState(
         self._sweeper: asyncio.Task[None] | None = None
         asking = Asking(self._pool, self._clock, watch)
         for part in (
-            PostgresSessions, PostgresDecisions, PostgresBudgets, PostgresCoordination, PostgresRouteTable
+            PostgresSessions, PostgresDecisions, PostgresBudgets, PostgresCoordination, PostgresSealed,
+            PostgresRouteTable, PostgresAdministration,
         ):  # fmt: skip
             part.__init__(self, asking)
 

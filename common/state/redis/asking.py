@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import ClusterCrossSlotError, NoScriptError, ResponseError
 
 from common.state.clock import ServerClock
 from common.state.measured import Measured
@@ -18,6 +18,10 @@ from common.state.redis.servers import Servers
 from common.state.watch import StateWatch
 
 Part = bytes | str | int
+
+
+class KeysApart(StateUnavailable):
+    """A cluster refuses a script because its keys lie on different servers; nothing was done."""
 
 
 class Asking:
@@ -38,27 +42,34 @@ class Asking:
         if isinstance(reply, NoScriptError):
             # It has not run, so this is no second time; and from now on the server knows it.
             reply = await self.servers.ask(key, script.by_text, script.text, len(keys), *keys, *args)
-        answer = self._answer(reply)
+        answer = self.answer(reply)
         if not script.is_answer(answer):
             raise StateUnavailable("the server's answer makes no sense; is it a Redis, and the one that is meant?")
         return answer
 
     async def command(self, key: bytes, *command: Part) -> Reply:
         """Send one command to the server of `key`. Raises `StateUnavailable`."""
-        return self._answer(await self.servers.ask(key, *command))
+        return self.answer(await self.servers.ask(key, *command))
 
     async def text(self, key: bytes, measured: Measured) -> bytes | None:
         """The value of a key; None without one, and for one of another type, which counts as foreign."""
-        reply = await self.servers.ask(key, "GET", key)
+        value: bytes | None = await self.typed(key, measured, "GET", key)
+        return value
+
+    async def typed(self, key: bytes, measured: Measured, *command: Part) -> Reply:
+        """The answer to a command that reads a key; None for a key of another type, which counts as foreign."""
+        reply = await self.servers.ask(key, *command)
         if isinstance(reply, ResponseError) and str(reply).startswith("WRONGTYPE"):
             measured.found_foreign()
             return None
-        value: bytes | None = self._answer(reply)
-        return value
+        return self.answer(reply)
 
-    def _answer(self, reply: Reply) -> Reply:
+    def answer(self, reply: Reply) -> Reply:
+        """A reply that is no error of the server's; else `StateUnavailable`."""
         if isinstance(reply, ResponseError):
             self.servers.refused(reply)
+            if isinstance(reply, ClusterCrossSlotError):
+                raise KeysApart("the keys of this operation lie on different servers of the cluster")
             raise StateUnavailable(f"the server refuses: {describe(reply)}")
         return reply
 

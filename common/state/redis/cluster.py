@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -73,6 +74,12 @@ class Cluster:
         link = self._link(address)
         _, asked = await asyncio.gather(link.execute("ASKING"), link.execute(*command))
         return asked
+
+    def masters(self) -> Sequence[Link]:
+        """See `Servers.masters`."""
+        if not self.up:
+            raise StateUnavailable(f"not every master of the cluster is connected: {self._failure}")
+        return tuple(self._links.values())
 
     def refused(self, error: Exception) -> None:
         """A server that holds the slot no longer, or not yet: who does is asked anew."""

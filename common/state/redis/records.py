@@ -13,6 +13,7 @@ import orjson
 from common.state.coordination import Heartbeat
 from common.state.ports import Decision, NewSession, Session
 from common.state.redis.keys import subject_digest
+from common.state.sealed import Sealed
 from common.state.table_store import AuditEntry, NewAuditEntry
 
 
@@ -69,6 +70,14 @@ def read_heartbeat_record(value: bytes) -> Heartbeat:
     if mark != b"h1" or type(revision) is not int or not _are_text(replica, last_error):
         raise Foreign("a heartbeat")
     return heartbeat
+
+
+def read_sealed_record(value: bytes) -> Sealed:
+    """`e1 <fence> <blob>` as a sealed value."""
+    parts = value.split(b" ", 2)
+    if len(parts) != 3 or parts[0] != b"e1" or not parts[1].isdigit() or len(parts[1]) > 15:
+        raise Foreign("a sealed value")
+    return Sealed(parts[2], int(parts[1]))
 
 
 def audit_payload(entry: NewAuditEntry) -> bytes:

@@ -14,15 +14,15 @@ class Script:
 
     __slots__ = ("_numbers", "by_digest", "by_text", "digest", "name", "text")
 
-    def __init__(self, name: str, *, numbers: int, reads: bool = False, after: str = "") -> None:
+    def __init__(self, name: str, *, numbers: int, reads: bool = False, after: tuple[str, ...] = ()) -> None:
         """`numbers` is how many numbers its answer begins with, 0 for an answer that is a number.
 
-        `after` is a file whose functions it uses.
+        `after` are files whose functions it uses.
         """
         self.name = name
         self._numbers = numbers
         self.by_digest, self.by_text = ("EVALSHA_RO", "EVAL_RO") if reads else ("EVALSHA", "EVAL")
-        self.text = b"".join(_text(part) for part in (after, name) if part)
+        self.text = b"".join(_text(part) for part in (*after, name))
         self.digest = sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
     def is_answer(self, reply: object) -> bool:
@@ -38,18 +38,24 @@ def _text(name: str) -> bytes:
     return (Path(__file__).parent / "lua" / f"{name}.lua").read_bytes()
 
 
-CREATE_SESSION = Script("create_session", numbers=2, after="session_record")
+CREATE_SESSION = Script("create_session", numbers=2, after=("session_record",))
 READ_SESSIONS = Script("read_sessions", numbers=1, reads=True)
-TOUCH_SESSION = Script("touch_session", numbers=2, after="session_record")
-DELETE_SESSION = Script("delete_session", numbers=2, after="session_record")
-DELETE_SUBJECT_SESSIONS = Script("delete_subject_sessions", numbers=2)
+TOUCH_SESSION = Script("touch_session", numbers=2, after=("session_record",))
+DELETE_SESSION = Script("delete_session", numbers=2, after=("session_record",))
+DELETE_SUBJECT_SESSIONS = Script("delete_subject_sessions", numbers=2, after=("audit_trail",))
+REVOKE_SESSION = Script("revoke_session", numbers=2, after=("session_record", "audit_trail"))
 CHECK_BUDGETS = Script("check_budgets", numbers=2)
 WRITE_DECISION = Script("write_decision", numbers=0)
+RAISE_DROPS = Script("raise_drops", numbers=2, after=("audit_trail",))
 BEAT = Script("beat", numbers=0)
 LIST_HEARTBEATS = Script("list_heartbeats", numbers=1, reads=True)
 TAKE_LEASE = Script("take_lease", numbers=1)
 RENEW_LEASE = Script("renew_lease", numbers=0)
+WRITE_SEALED = Script("write_sealed", numbers=2)
+COUNT_AUTH_FAILURE = Script("auth_failures", numbers=2)
+AUTH_FAILURE_WAIT = Script("auth_failures", numbers=2, reads=True)
 READ_TABLE = Script("read_table", numbers=2, reads=True)
-MOVE_POINTER = Script("move_pointer", numbers=2)
-APPEND_AUDIT = Script("append_audit", numbers=2)
+MOVE_POINTER = Script("move_pointer", numbers=2, after=("audit_trail",))
+APPEND_AUDIT = Script("append_audit", numbers=2, after=("audit_trail",))
+LIST_AUDIT = Script("list_audit", numbers=2, reads=True)
 LIST_REVISIONS = Script("list_revisions", numbers=1, reads=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from redis.asyncio.connection import AbstractConnection
@@ -41,6 +42,10 @@ class Servers(Protocol):
         """A connection of its own to one of the servers, for what no other command may come between."""
         ...
 
+    def masters(self) -> Sequence[Link]:
+        """Every server that holds keys. Raises `StateUnavailable` while one of them is not known or not connected."""
+        ...
+
     def refused(self, error: Exception) -> None:
         """A server answered with an error: it may not be the one to ask any more."""
         ...
@@ -71,6 +76,10 @@ class OneServer:
     async def ask(self, key: bytes, *command: bytes | str | int) -> Reply:  # noqa: ARG002
         """See `Servers.ask`."""
         return await self._link.execute(*command)
+
+    def masters(self) -> Sequence[Link]:
+        """See `Servers.masters`."""
+        return (self._link,)
 
     def refused(self, error: Exception) -> None:
         """A master that became a replica: another one is, or will be, behind the name."""

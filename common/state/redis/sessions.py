@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
+from common.state.measured import Measured
 from common.state.ports import NewSession, Session, StateUnavailable
 from common.state.redis.asking import Asking
 from common.state.redis.records import Foreign, read_session_record, session_payload
@@ -35,7 +37,7 @@ class RedisSessions:
         with asking.measure("create_session") as measured:
             now, foreign, *record = await asking.script(
                 CREATE_SESSION,
-                (keys.session(new.id_hash), keys.subject_index(new.subject)),
+                (keys.session(new.id_hash), keys.subject_index(new.subject), keys.sessions),
                 new.id_hash,
                 session_payload(new),
                 new.idle_ms,
@@ -65,11 +67,7 @@ class RedisSessions:
                 asking.clock.heard(now)
                 found: dict[str, Session | None] = {}
                 for id_hash, value in zip(hashes, values, strict=True):
-                    try:
-                        found[id_hash] = None if value is None else read_session_record(id_hash, _bytes(value))
-                    except Foreign:
-                        measured.found_foreign()
-                        found[id_hash] = None
+                    found[id_hash] = session_of(id_hash, value, measured)
         except Exception as error:  # noqa: BLE001 (every failure is one of the state, for each who asked)
             failure = error if isinstance(error, StateUnavailable) else StateUnavailable(f"no sense: {error!r}")
             for _, future in reads:
@@ -100,7 +98,9 @@ class RedisSessions:
         """See `SessionStore.delete_session`."""
         asking, keys = self._asking, self._asking.keys
         with asking.measure("delete_session") as measured:
-            foreign, deleted = await asking.script(DELETE_SESSION, (keys.session(id_hash),), id_hash, keys.index_prefix)
+            foreign, deleted = await asking.script(
+                DELETE_SESSION, (keys.session(id_hash), keys.sessions), id_hash, keys.index_prefix
+            )
             measured.found_foreign(foreign)
             return bool(deleted)
 
@@ -109,13 +109,17 @@ class RedisSessions:
         asking, keys = self._asking, self._asking.keys
         with asking.measure("delete_subject_sessions") as measured:
             foreign, deleted = await asking.script(
-                DELETE_SUBJECT_SESSIONS, (keys.subject_index(subject),), keys.session_prefix
+                DELETE_SUBJECT_SESSIONS, (keys.subject_index(subject), keys.sessions), keys.session_prefix
             )
             measured.found_foreign(foreign)
             return int(deleted)
 
 
-def _bytes(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        raise Foreign("a session")
-    return value
+def session_of(id_hash: str, value: object, measured: Measured) -> Session | None:
+    """What `READ_SESSIONS` answers for one key; None for one that is not ours too."""
+    if isinstance(value, bytes):
+        with contextlib.suppress(Foreign):
+            return read_session_record(id_hash, value)
+    if value is not None:
+        measured.found_foreign()
+    return None

@@ -8,6 +8,7 @@ from functools import partial
 from common.state.clock import ServerClock
 from common.state.hints import Hints, Wake
 from common.state.redis.address import DEFAULT_PORT, SENTINEL_PORT, parse_redis_url
+from common.state.redis.administration import RedisAdministration
 from common.state.redis.asking import Asking
 from common.state.redis.budgets import RedisBudgets
 from common.state.redis.cluster import Cluster
@@ -15,14 +16,22 @@ from common.state.redis.coordination import RedisCoordination
 from common.state.redis.decisions import RedisDecisions
 from common.state.redis.hints import listen
 from common.state.redis.keys import Keys
+from common.state.redis.sealed import RedisSealed
 from common.state.redis.servers import OneServer, Servers
 from common.state.redis.sessions import RedisSessions
 from common.state.redis.table import RedisRouteTable
-from common.state.unserved import Unserved
 from common.state.watch import StateWatch
 
 
-class RedisState(RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination, RedisRouteTable, Unserved):
+class RedisState(
+    RedisSessions,
+    RedisDecisions,
+    RedisBudgets,
+    RedisCoordination,
+    RedisSealed,
+    RedisRouteTable,
+    RedisAdministration,
+):
     """Implements `common.state.ports.ControlState` on Redis 7."""
 
     backend = "redis"
@@ -53,7 +62,10 @@ class RedisState(RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination,
         self._clock = clock
         self._hints = Hints(partial(listen, self._servers, keys.hints))
         asking = Asking(self._servers, keys, clock, watch)
-        for part in (RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination, RedisRouteTable):
+        for part in (
+            RedisSessions, RedisDecisions, RedisBudgets, RedisCoordination, RedisSealed, RedisRouteTable,
+            RedisAdministration,
+        ):  # fmt: skip
             part.__init__(self, asking)
 
     @property

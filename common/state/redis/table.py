@@ -8,7 +8,7 @@ from __future__ import annotations
 from common.state.ports import StateUnavailable
 from common.state.redis.asking import Asking
 from common.state.redis.records import Foreign, audit_payload, read_audit_record
-from common.state.redis.scripts import APPEND_AUDIT, LIST_REVISIONS, MOVE_POINTER, READ_TABLE
+from common.state.redis.scripts import APPEND_AUDIT, LIST_AUDIT, LIST_REVISIONS, MOVE_POINTER, READ_TABLE
 from common.state.table_store import (
     ALL_ENTRIES,
     ActiveTable,
@@ -20,8 +20,8 @@ from common.state.table_store import (
     Revision,
 )
 
-_LOOKED_AT_MOST = 1_000
-"""Entries of the trail looked at for one page."""
+_LOOKED_AT_MOST = 2_000
+"""Entries of the trail looked at for one page: other clients wait for these few milliseconds."""
 
 
 class RedisRouteTable:
@@ -95,35 +95,29 @@ class RedisRouteTable:
 
     async def list_audit(self, before: int | None, limit: int, only: AuditFilter = ALL_ENTRIES) -> AuditPage:
         """See `RouteTableWriter.list_audit`."""
-        asking = self._asking
-        key = asking.keys.audit.encode()
+        asking, keys = self._asking, self._asking.keys
+        if before is not None and before <= 1:
+            return AuditPage((), None)
         with asking.measure("list_audit") as measured:
-            length = await asking.command(key, "LLEN", key)
-            # Entries are numbered from 1 without a gap, so the number of one is its place.
-            newest = length if before is None else min(max(before - 1, 0), length)
-            oldest = max(newest - _LOOKED_AT_MOST, 0)
-            found: list[AuditEntry] = []
-            values = await asking.command(key, "LRANGE", key, oldest, newest - 1) if newest else []
-            for place in range(newest, oldest, -1):
+            foreign, next_before, *values = await asking.script(
+                LIST_AUDIT,
+                (keys.audit,),
+                before or 0,
+                limit,
+                only.action,
+                only.operator,
+                "" if only.from_ms is None else only.from_ms,
+                "" if only.to_ms is None else only.to_ms,
+                _LOOKED_AT_MOST,
+            )
+            measured.found_foreign(foreign)
+            found = []
+            for value in values:
                 try:
-                    entry = read_audit_record(values[place - oldest - 1])
+                    found.append(read_audit_record(value))
                 except Foreign:
                     measured.found_foreign()
-                    continue
-                if _is_asked_for(entry, only):
-                    if len(found) == limit:
-                        return AuditPage(tuple(found), found[-1].id)
-                    found.append(entry)
-            return AuditPage(tuple(found), oldest + 1 if oldest else None)
-
-
-def _is_asked_for(entry: AuditEntry, only: AuditFilter) -> bool:
-    return (
-        only.action in ("", entry.action)
-        and only.operator in ("", entry.operator)
-        and (only.from_ms is None or entry.time_ms >= only.from_ms)
-        and (only.to_ms is None or entry.time_ms < only.to_ms)
-    )
+            return AuditPage(tuple(found), next_before or None)
 
 
 def _revision(number: int, time_ms: bytes | None, operator: bytes | None, action: bytes | None) -> Revision:

@@ -1,5 +1,6 @@
--- Deletes a session. KEYS: the session. ARGV: id hash, what precedes a subject's digest in the key of its index.
--- Answers {values that were not ours, whether there was one}.
+-- Deletes a session. KEYS: the session, the index of all. ARGV: id hash, what precedes a subject's digest in the key of
+-- its index. Answers {values that were not ours, whether there was one}.
+redis.pcall('ZREM', KEYS[2], ARGV[1])
 local value = redis.pcall('GET', KEYS[1])
 if not value then return {0, 0} end
 redis.call('DEL', KEYS[1])

@@ -1,0 +1,3 @@
+CREATE FUNCTION decisions_dropped() RETURNS bigint LANGUAGE sql AS $$
+    SELECT count FROM decision_drops WHERE id = 1
+$$
