@@ -1,0 +1,169 @@
+"""Two gateway processes on one store: exact limits, one session, one revocation, one route table (§12.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from common.state.ports import NewSession
+from tests.support import upstreams
+from tests.support.gateway import Answer, Caller, route, table
+from tests.support.ports import free_port
+from tests.support.processes import Child, Children, eventually
+from tests.support.redis import speak
+from tests.support.shared_store import ENTRY, Store
+
+pytestmark = pytest.mark.real
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 30.0
+READY = b"GET /readyz HTTP/1.1\r\nhost: app.test\r\n\r\n"
+
+
+@dataclass
+class Process:
+    """One `gateway run`."""
+
+    child: Child
+    port: int
+
+    async def get(self, target: str, *headers: str) -> Answer:
+        """One request on a connection of its own."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        caller = Caller(reader, writer)
+        try:
+            lines = "".join(f"{line}\r\n" for line in ("host: app.test", *headers))
+            return await caller.ask(f"GET {target} HTTP/1.1\r\n{lines}\r\n".encode())
+        finally:
+            caller.close()
+
+    async def until(self, target: str, *headers: str, status: int) -> None:
+        """Ask until it is answered so."""
+        async with asyncio.timeout(DEADLINE_S):
+            while (await self.get(target, *headers)).status != status:
+                await asyncio.sleep(0.005)
+
+
+Start = Callable[..., list[Process]]
+
+
+@pytest.fixture
+def start(store: Store, tmp_path: Path, children: Children) -> Start:
+    """Starts two gateways over the store and one table, once each is ready."""
+
+    def begin(document: dict[str, Any], **settings: str) -> list[Process]:
+        pair = []
+        for name in ("a", "b"):
+            folder = tmp_path / name
+            folder.mkdir()
+            (folder / "routes.json").write_text(json.dumps(document))
+            port = free_port()
+            environment = {
+                "GATEWAY_HOST": "127.0.0.1",
+                "GATEWAY_PORT": str(port),
+                "GATEWAY_CONFIG": str(folder / "routes.json"),
+                "GATEWAY_PUBLIC_URL": "http://app.test",
+                "GATEWAY_STATE_URL": store.data_url,
+                "GATEWAY_STATE_TIMEOUT_MS": "5000",
+                "GATEWAY_REPLICA_ID": name,
+                "GATEWAY_SHUTDOWN_TIMEOUT_MS": "300",
+                **settings,
+            }
+            child = children.start_python(
+                "-m", "dataplane.cli", "run", name=f"gateway {name}", env={**inherited(), **environment}, cwd=ROOT
+            )
+            pair.append(Process(child, port))
+        for each in pair:
+            each.child.wait_for_port(each.port, within_s=DEADLINE_S)
+            eventually(lambda port=each.port: speak(port, READY).startswith(b"HTTP/1.1 200"), within_s=DEADLINE_S)
+        return pair
+
+    return begin
+
+
+def inherited() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("GATEWAY_")}
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[str]:
+    async with upstreams.upstream(upstreams.answers) as running_upstream:
+        yield running_upstream.url
+
+
+async def log_in(store: Store, subject: str) -> str:
+    """Log a subject in behind the login's back; the `cookie` header line of its browser."""
+    session_id = secrets.token_urlsafe(32)
+    control = await store.control()
+    hashed = hashlib.sha256(session_id.encode()).hexdigest()
+    await control.create_session(NewSession(hashed, subject, "", (), 3_600_000, 3_600_000))
+    await control.close()
+    return f"cookie: gateway_session={session_id}"
+
+
+async def test_both_together_admit_the_limit_and_not_one_more(start: Start, upstream: str) -> None:
+    gateways = start(table(route(upstream)), GATEWAY_RATE_LIMIT_ROUTE_MAX="60")
+    admitted = 0
+    # More at once than one batch of the store holds, and one more round after the budget is spent.
+    for _ in range(2):
+        answers = await asyncio.gather(*(gateways[n % 2].get("/") for n in range(100)))
+        assert {answer.status for answer in answers} <= {200, 429}
+        admitted += sum(answer.status == 200 for answer in answers)
+    assert admitted == 60
+
+
+async def test_what_one_counted_still_counts_when_it_was_killed(start: Start, upstream: str) -> None:
+    first, second = start(table(route(upstream)), GATEWAY_RATE_LIMIT_ROUTE_MAX="10")
+    assert [(await first.get("/")).status for _ in range(7)] == [200] * 7
+    first.child.send_group(signal.SIGKILL)
+    assert [(await second.get("/")).status for _ in range(5)] == [200] * 3 + [429] * 2
+
+
+async def test_a_session_is_good_at_both_until_it_is_revoked(start: Start, store: Store, upstream: str) -> None:
+    gateways = start(table(route(upstream, auth={"mode": "session"})))
+    cookie = await log_in(store, "alice")
+    other = await log_in(store, "bob")
+    assert [(await each.get("/", cookie)).status for each in gateways] == [200, 200]
+    program = [sys.executable, "-m", "dataplane.cli", "sessions", "--subject", "alice", "--json"]
+    environ = {**inherited(), "GATEWAY_CONFIG": "unused.json", "GATEWAY_STATE_URL": store.data_url}
+    process = await asyncio.create_subprocess_exec(*program, env=environ, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    told, _ = await process.communicate()
+    assert json.loads(told) == {"revoked": 1}
+    assert [(await each.get("/", cookie)).status for each in gateways] == [401, 401]
+    assert [(await each.get("/", other)).status for each in gateways] == [200, 200]
+
+
+async def test_a_published_revision_is_served_by_both_within_a_second_and_a_half(
+    start: Start, store: Store, upstream: str
+) -> None:
+    gateways = start(table(route(upstream, "/file")), GATEWAY_CONFIG_SOURCE="store")
+    assert [(await each.get("/file")).status for each in gateways] == [200, 200]
+    control = await store.control()
+    for revision, path in enumerate(("/first", "/second")):
+        began = monotonic()
+        document = json.dumps(table(route(upstream, path))).encode()
+        assert (await control.move_pointer(revision, document, ENTRY)).moved
+        await asyncio.gather(*(each.until(path, status=200) for each in gateways))
+        assert monotonic() - began < 1.5
+    assert [(await each.get("/file")).status for each in gateways] == [404, 404]
+
+    # One that is not valid changes nothing.
+    await control.move_pointer(2, b'{"version": 2, "routes": [{}]}', ENTRY)
+    async with asyncio.timeout(DEADLINE_S):
+        while not all("revision 3" in each.last_error for each in await control.list_heartbeats()):
+            await asyncio.sleep(0.01)
+    assert [(await each.get("/second")).status for each in gateways] == [200, 200]
+    assert {(each.replica, each.revision) for each in await control.list_heartbeats()} == {("a", 2), ("b", 2)}
+    await control.close()
