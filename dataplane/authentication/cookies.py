@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from common import base64url
 from common.settings.secret import Secret
 from common.state.ports import Session
-from dataplane.forwarding.cookies import SESSION_COOKIE, STATE_COOKIE
+from dataplane.forwarding.cookies import SESSION_COOKIE, STATE_COOKIE, cookies_of
+from dataplane.http1.heads import Headers
 from dataplane.oidc.login import PendingLogin
 
 PENDING_MAX = 4
@@ -50,6 +51,11 @@ def values_of(cookies: Iterable[tuple[str, str]], name: str) -> tuple[str, ...]:
     """The different values of the cookies of this name, in the order in which they were sent."""
     found = [value for cookie, value in cookies if cookie == name]
     return tuple(found if len(found) < 2 else dict.fromkeys(found))
+
+
+def session_ids(headers: Headers) -> tuple[str, ...]:
+    """The session ids that a request's headers present (for `RequestHead.derived`)."""
+    return values_of(cookies_of(headers), SESSION_COOKIE)
 
 
 class LoginCookie:

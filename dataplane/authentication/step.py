@@ -7,12 +7,11 @@ from urllib.parse import quote
 
 from common.identity.principal import Principal
 from common.state.ports import StateUnavailable
-from dataplane.authentication.cookies import values_of
+from dataplane.authentication.cookies import session_ids
 from dataplane.authentication.pages import opens_a_page
 from dataplane.authentication.redirects import safe_redirect
 from dataplane.authentication.sessions import BrowserSessions, SessionRefused
 from dataplane.errors import GatewayError
-from dataplane.forwarding.cookies import SESSION_COOKIE, cookies_of
 from dataplane.oidc.errors import ProviderUnavailable, TokenRefused
 from dataplane.replies import Answered, redirect
 
@@ -111,4 +110,4 @@ class Authentication:
 
 
 def _session_ids(x: Exchange) -> tuple[str, ...]:
-    return values_of(x.head.derived(cookies_of), SESSION_COOKIE)
+    return x.head.derived(session_ids)

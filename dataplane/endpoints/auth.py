@@ -10,11 +10,11 @@ from urllib.parse import parse_qs
 
 from common.identity.principal import Principal
 from common.state.ports import StateUnavailable
-from dataplane.authentication.cookies import LoginCookie, values_of
+from dataplane.authentication.cookies import LoginCookie, session_ids, values_of
 from dataplane.authentication.redirects import safe_redirect
 from dataplane.authentication.sessions import BrowserSessions, SessionRefused
 from dataplane.errors import GatewayError
-from dataplane.forwarding.cookies import SESSION_COOKIE, STATE_COOKIE, cookies_of
+from dataplane.forwarding.cookies import STATE_COOKIE, cookies_of
 from dataplane.oidc.errors import LoginFailed, ProviderUnavailable
 from dataplane.oidc.login import CallbackParameters, Identity, PendingLogin
 from dataplane.replies import Reply, json_reply, onward_page, redirect
@@ -178,7 +178,7 @@ class AuthEndpoints:
 
 
 def _presented(head: RequestHead) -> tuple[str, ...]:
-    return values_of(head.derived(cookies_of), SESSION_COOKIE)
+    return head.derived(session_ids)
 
 
 def _parameters(query: str) -> dict[str, str]:

@@ -89,6 +89,10 @@ class HeadBuffer:
             self._inspect(len(data))
             return None
         end += 4
+        if end == len(data) <= self._max and end <= self._line_max and not pos and type(data) is bytes:
+            self._data, self._seen = b"", 0  # most heads arrive whole and alone
+            self._line_ended = self._skipped = False
+            return data
         if end - pos > self._max or end - pos > self._line_max:
             self._inspect(end, complete=True)
         whole = pos == 0 and end == len(data)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from operator import itemgetter
 from typing import NamedTuple
 
 from common.values import hot_value
@@ -16,6 +17,7 @@ from dataplane.http1.heads import CHUNKED, Headers
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
+_NAME = itemgetter(0)
 _REASONS = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 _CHUNKED_HEADER = (b"transfer-encoding", b"chunked")
 _CLOSE = (b"connection", b"close")
@@ -41,7 +43,7 @@ NO_LINES = Lines(b"", 0)
 
 def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> Lines:
     """The lines of these headers. Raises `ValueError` like `request_head`."""
-    _check_names([name for name, _ in headers])
+    _check_names(list(map(_NAME, headers)))
     written = b"".join([b"%b: %b\r\n" % header for header in headers])
     _check_ends(written, len(headers))
     return Lines(written, len(headers))
@@ -69,7 +71,7 @@ def response_head(
 
 
 def _head(first_line: bytes, headers: Sequence[tuple[bytes, bytes]], copied: Lines) -> bytes:
-    _check_names([name for name, _ in headers])
+    _check_names(list(map(_NAME, headers)))
     written = b"\r\n".join((first_line, *map(b": ".join, headers), copied.written)) + b"\r\n"
     _check_ends(written, len(headers) + copied.lines + 2)
     return written

@@ -7,6 +7,7 @@ import gc
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
@@ -15,6 +16,7 @@ from dataplane.http1 import plain
 from dataplane.http1.request import HEADERS_MAX, read_request_head
 from dataplane.http1.response import read_response_head
 from tests.bench import memory
+from tests.bench.instructions import Cost, cost_of_a_request
 from tests.bench.machine import described, load_average, raise_descriptor_limit, say
 from tests.bench.pipeline import pipeline_us
 from tests.bench.report import Row, aligned
@@ -38,13 +40,18 @@ def micro(*, short: bool, json_file: Path | None) -> None:
     repeats = 1 if short else REPEATS
     times = asyncio.run(_times(MANY_ROUTES // scale, repeats=repeats, batch_s=BATCH_S / scale))
     times |= _whole_requests(REQUESTS // scale, repeats)
+    counted = {title: cost_of_a_request(full=full) for title, full in (("bare proxy", False), ("full", True))}
     kept = _memory(KEPT // scale, CONNECTIONS // scale)
     machine["load_average_after"] = load_average()
+    told = {name: asdict(cost) for name, cost in counted.items()}
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps({"machine": machine, "us": times, "bytes": kept}, indent=1) + "\n")
+        json_file.write_text(
+            json.dumps({"machine": machine, "us": times, "counted": told, "bytes": kept}, indent=1) + "\n"
+        )
     print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
     print(_times_table(times), end="\n\n")
+    print(_counted_table(counted), end="\n\n")
     print(_memory_table(kept))
 
 
@@ -135,6 +142,12 @@ def _times_table(times: dict[str, list[float]]) -> str:
     rows += [(name, f"{median(each):.2f}", f"({min(each):.2f}-{max(each):.2f})") for name, each in times.items()]
     few, many = (each for name, each in times.items() if name.startswith("route match"))
     return f"{aligned(rows)}\n\n{_match_target(few, many)}"
+
+
+def _counted_table(counted: dict[str, Cost]) -> str:
+    rows: list[Row] = [("whole request, counted", "bytecode instructions", "calls", "blocks kept")]
+    rows += [(name, f"{it.instructions:.0f}", f"{it.calls:.0f}", f"{it.kept:.2f}") for name, it in counted.items()]
+    return aligned(rows)
 
 
 def _match_target(few: Sequence[float], many: Sequence[float]) -> str:

@@ -87,10 +87,10 @@ class Spent:
     wall_us: float
 
 
-class _Callers:
+class Callers:
     """Connections that ask again as soon as they are answered, until enough answers came."""
 
-    def __init__(self, *, vary: bool) -> None:
+    def __init__(self, *, vary: bool = False) -> None:
         self._vary = vary
         self._asked = 0
         self._left = 0
@@ -163,14 +163,14 @@ async def gateway(folder: Path, *, full: bool, **settings: Any) -> AsyncIterator
 
 async def spent_on(it: Gateway, *, requests: int, connections: int = CONNECTIONS) -> Spent:
     """What each of as many requests of the member's takes."""
-    return await _Callers(vary=False).run(it, requests, connections)
+    return await Callers().run(it, requests, connections)
 
 
 async def _measure(
     folder: Path, *, full: bool, vary: bool, fast_lane: bool, requests: int, repeats: int
 ) -> list[float]:
     async with gateway(folder, full=full, rate_limit_route_max=0, http_fast_lane=fast_lane) as it:
-        callers = _Callers(vary=vary)
+        callers = Callers(vary=vary)
         await callers.run(it, max(requests // 4, CONNECTIONS))
         return [(await callers.run(it, requests)).cpu_us for _ in range(repeats)]
 
