@@ -189,14 +189,13 @@ class Gateway:
         limiter = Limiter(
             self.state, BudgetTable(), fallback=settings.rate_limit_fallback, metrics=metrics, log=log, clock=clock
         )
-        login = LoginLimit(limiter, budgets)
         cross_site = CrossSiteGuard(settings.allowed_origins, strict=settings.csrf_strict, metrics=metrics)
         self._authentication = build_authentication(
             settings,
             self.state,
             metrics,
             log,
-            login_limit=lambda x: login.check(x.forwarding.client, x),
+            login_limit=LoginLimit(limiter, budgets),
             lands_strict=lambda x, target: lands_strict(x, target, cross_site),
             clock=clock,
         )

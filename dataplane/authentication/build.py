@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from common.state.ports import State
     from common.telemetry.log import Log
     from dataplane.exchange import Exchange
+    from dataplane.limits.steps import LoginPart
     from dataplane.metrics import GatewayMetrics
 
 
@@ -38,7 +39,7 @@ def build_authentication(
     metrics: GatewayMetrics,
     log: Log,
     *,
-    login_limit: Callable[[Exchange], Awaitable[None]],
+    login_limit: Callable[[Exchange, LoginPart], Awaitable[None]],
     lands_strict: Callable[[Exchange, str], bool] = lambda _x, _target: False,
     clock: Callable[[], float] = time.monotonic,
     now_s: Callable[[], float] = time.time,

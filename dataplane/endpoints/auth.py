@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dataplane.crosssite import CrossSiteGuard
     from dataplane.exchange import Exchange
     from dataplane.http1.heads import RequestHead
+    from dataplane.limits.steps import LoginPart
     from dataplane.metrics import GatewayMetrics
     from dataplane.oidc.login import LoginFlow
 
@@ -42,12 +43,12 @@ class AuthEndpoints:
         *,
         public_url: str,
         guard: CrossSiteGuard,
-        login_limit: Callable[[Exchange], Awaitable[None]],
+        login_limit: Callable[[Exchange, LoginPart], Awaitable[None]],
         lands_strict: Callable[[Exchange, str], bool],
         metrics: GatewayMetrics,
         now_s: Callable[[], float],
     ) -> None:
-        """`login_limit` counts a login and raises the refusal of one too many. `now_s` is the wall clock.
+        """`login_limit` counts a part of a login and raises the refusal of one too many. `now_s` is the wall clock.
 
         `lands_strict` says of a redirect target whether its route refuses navigations from other sites.
         """
@@ -63,7 +64,7 @@ class AuthEndpoints:
 
     async def login(self, x: Exchange) -> Reply:
         """`GET /auth/login?redirect=`: to the provider, with the login noted in the browser's cookie."""
-        await self._login_limit(x)
+        await self._login_limit(x, "login")
         target = safe_redirect(_parameters(x.head.query).get("redirect", "/"), self._public_url)
         try:
             pending, address = await self._flow.start(target)
@@ -81,6 +82,8 @@ class AuthEndpoints:
         pending = next((each for each in logins if hmac.compare_digest(each.state.encode(), state.encode())), None)
         if pending is None:
             return await self._unknown_state(x)
+        if "code" in parameters:
+            await self._login_limit(x, "callback")  # before the entry is used up: the page may be loaded again
         # Single use: whatever comes of it, this entry is gone.
         self._keep_pending(x, tuple(each for each in logins if each is not pending))
         identity = await self._identity(pending, parameters)

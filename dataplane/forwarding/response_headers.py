@@ -6,7 +6,7 @@ that only exists inside the deployment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from common.routetable.compiled import Route, Upstream
@@ -19,6 +19,12 @@ from dataplane.http1.write import Lines, header_lines
 
 _LOCATIONS = frozenset({b"location", b"content-location"})
 
+# An answer with a cookie of the gateway is this caller's alone, whatever its upstream says of caches: of two directives
+# the stricter counts (RFC 9111 §4.2.1), and `Set-Cookie` by itself keeps no cache from storing (§7.3).
+_PRIVATE = (b"cache-control", b"private")
+_PROXY_STATUS = b"proxy-status"
+_GATEWAY_NAME = b"wicketgate"
+
 
 def response_headers(
     head: ResponseHead,
@@ -27,7 +33,7 @@ def response_headers(
     upstream: Upstream,
     forwarding: ForwardingContext,
     request_id: str,
-    added: Iterable[tuple[bytes, bytes]] = (),
+    added: Sequence[tuple[bytes, bytes]] = (),
 ) -> ResponseHeaders:
     """The upstream's headers as the caller gets them, then the gateway's own: `added` (its cookies), `x-request-id`.
 
@@ -41,6 +47,8 @@ def response_headers(
         kept = relative_location(value, upstream, internal_host=internal_host, public_name=forwarding.hostname or "")
         headers.append((name, kept))
     headers += added
+    if any(name == b"set-cookie" for name, _ in added):
+        headers.append(_PRIVATE)
     headers.append((b"x-request-id", request_id.encode("ascii")))
     return ResponseHeaders(headers, copied)
 
@@ -69,7 +77,9 @@ def _copied(headers: Headers) -> Copied:
     passing = [
         (name, value)
         for name, value in without_unsafe([header for header in headers if passes_downstream(header[0])])
-        if name not in named and not (name == b"set-cookie" and sets_gateway_cookie(value))
+        if name not in named
+        and not (name == b"set-cookie" and sets_gateway_cookie(value))
+        and not (name == _PROXY_STATUS and _GATEWAY_NAME in value.lower())
     ]
     plain = [header for header in passing if header[0] not in _LOCATIONS]
     locations = [header for header in passing if header[0] in _LOCATIONS]

@@ -1,7 +1,7 @@
 """Keys of budgets (§9): one encoder, whose keys cannot be confused by their parts.
 
 `deployment:total`, `client:<address>`, `<route>:<address>`, `none:<address>`, `<route>:sub:<subject>`,
-`login:<address>`. A part holds no `:`, and different texts and addresses are different parts.
+`login:<address>`, `callback:<address>`. A part holds no `:`, and different texts and addresses are different parts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import sha256
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f:%\ud800-\udfff]")
 _PART_MAX_CHARS = 128  # A subject may be as long as a header; ten thousand keys of it would not be a bounded table.
 _MAPPED_IPV4 = bytes(10) + b"\xff\xff"
-_FIXED_FIRST_PARTS = frozenset(("deployment", "client", "none", "login"))
+_FIXED_FIRST_PARTS = frozenset(("deployment", "client", "none", "login", "callback"))
 
 
 def key_part(text: str) -> str:

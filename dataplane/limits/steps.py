@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from common.routetable.compiled import Budget
 from common.state.budgets import BudgetCheck
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dataplane.limits.limiter import Limiter
 
 _Numbers: TypeAlias = tuple[int, int, int]
+LoginPart: TypeAlias = Literal["login", "callback"]
 
 # Made for every request: this takes half the time of the class's own constructor.
 _check: Callable[[tuple[str, int, int, int]], BudgetCheck] = partial(tuple.__new__, BudgetCheck)
@@ -107,17 +108,21 @@ class PrincipalLimit:
 
 
 class LoginLimit:
-    """The budget of logins that one address may start."""
+    """The budget of logins that one address may start, and as many that it may finish.
+
+    One signed state cookie can be sent again and again, and each callback with it asks the provider: without a count a
+    caller could turn the gateway against it.
+    """
 
     def __init__(self, limiter: Limiter, budgets: DeploymentBudgets) -> None:
         self._limiter = limiter
         self._plan = _Plan(("login", budgets.login))
 
-    async def check(self, client_address: str, x: Exchange) -> None:
-        """Count a login from this address. Raises as `RequestLimits` does."""
+    async def __call__(self, x: Exchange, part: LoginPart) -> None:
+        """Count a part of a login by the caller's address. Raises as `RequestLimits` does."""
         numbers = self._plan.numbers[0]
         if numbers is not None:
-            check = _check(("login:" + address_part(client_address), *numbers))
+            check = _check((f"{part}:{address_part(x.forwarding.client)}", *numbers))
             await self._limiter.enforce(x, (check,), self._plan.fields, "gateway")
 
 

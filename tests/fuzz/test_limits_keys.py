@@ -22,7 +22,7 @@ TRICKY = st.sampled_from(
 )
 TEXTS = st.one_of(TRICKY, st.text(), st.lists(TRICKY, max_size=4).map("".join), st.text(min_size=120, max_size=140))
 ROUTE_IDS = st.one_of(
-    st.sampled_from(["client", "login", "none", "deployment", "sub", "app", "app-sub"]),
+    st.sampled_from(["client", "login", "callback", "none", "deployment", "sub", "app", "app-sub"]),
     st.from_regex(r"[a-z0-9][a-z0-9-]{0,63}", fullmatch=True),
 )
 ADDRESSES = st.one_of(st.ip_addresses().map(str), TEXTS)
@@ -79,7 +79,7 @@ def keys_of(route_id: str | None, address: str, subject: str) -> dict[tuple[str,
     object.__setattr__(x.forwarding, "client", address)
     run_now(RequestLimits(limiter, LIMITS)(x))
     run_now(PrincipalLimit(limiter, LIMITS)(x))
-    run_now(LoginLimit(limiter, LIMITS).check(address, x))
+    run_now(LoginLimit(limiter, LIMITS)(x, "login"))
     caller = address_part(address)
     about: list[tuple[str, ...]] = [("deployment",), ("client", caller)]
     if route_id is None:

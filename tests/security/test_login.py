@@ -247,13 +247,45 @@ async def test_a_page_of_the_public_url_may_log_out_behind_a_proxy_that_renames_
 
 
 async def test_a_refused_login_limit_starts_nothing(case: Case) -> None:
-    async def refuse(_: object) -> None:
+    async def refuse(_: object, part: str) -> None:
         raise GatewayError("too_many_requests")
 
     case.stack.login_limit = refuse
     assert await case.user.refusal(case.stack.login, "/auth/login") == "too_many_requests"
     assert case.user.browser.jar == {}
     assert case.stack.logins("started") == 0
+
+
+async def test_one_state_cookie_sent_again_and_again_does_not_turn_the_gateway_on_its_provider(case: Case) -> None:
+    """A cookie cannot be taken back, so each callback with it would ask the provider: they are counted."""
+    counted: list[str] = []
+
+    async def one_callback(_: object, part: str) -> None:
+        counted.append(part)
+        if counted.count("callback") > 1:
+            raise GatewayError("too_many_requests")
+
+    callback = await case.start()
+    captured = dict(case.user.browser.jar)
+    case.stack.login_limit = one_callback
+    case.gives("no token at all")
+    assert await case.user.refusal(case.stack.callback, callback) == "login_failed"
+    asked = len(case.odd.requests)
+    for _ in range(3):
+        case.user.browser.jar = dict(captured)
+        assert await case.user.refusal(case.stack.callback, callback) == "too_many_requests"
+        assert case.user.browser.jar == captured  # the page may be loaded again when the time is over
+    assert len(case.odd.requests) == asked
+
+
+async def test_a_callback_that_asks_nobody_is_not_counted(case: Case) -> None:
+    async def refuse(_: object, part: str) -> None:
+        raise AssertionError(part)
+
+    callback = await case.start()
+    case.stack.login_limit = refuse
+    for query in ("state=unknown&code=x", f"{callback.partition('&')[2]}&error=access_denied"):
+        assert await case.user.refusal(case.stack.callback, f"/auth/callback?{query}") == "login_failed"
 
 
 async def test_a_query_of_any_kind_is_answered(case: Case) -> None:

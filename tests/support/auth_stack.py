@@ -19,6 +19,7 @@ from dataplane.authentication.build import build_authentication
 from dataplane.authentication.cookies import LoginCookie
 from dataplane.errors import GatewayError
 from dataplane.exchange import Exchange
+from dataplane.limits.steps import LoginPart
 from dataplane.metrics import GatewayMetrics
 from dataplane.replies import Answered, Reply
 from tests.support.auth_harness import PAGE, PUBLIC_URL, Browser, exchange, location, log_into, path_of
@@ -37,8 +38,8 @@ def client_key() -> tuple[Secret, dict[str, Any]]:
     return Secret(pem.decode()), dict(key.as_dict(private=False))
 
 
-async def no_limit(_: Exchange) -> None:
-    """Lets every login start."""
+async def no_limit(_: Exchange, __: LoginPart) -> None:
+    """Lets every login start and end."""
 
 
 class Stack:
@@ -62,13 +63,13 @@ class Stack:
         self.settings = GatewaySettings(**values)
         self.metrics = GatewayMetrics()
         self.state = MemoryState(lambda: int(self.now_s() * 1000))
-        self.login_limit: Callable[[Exchange], Awaitable[None]] = no_limit
+        self.login_limit: Callable[[Exchange, LoginPart], Awaitable[None]] = no_limit
         self.parts = build_authentication(
             self.settings,
             self.state,
             self.metrics,
             log_into(self.log_lines),
-            login_limit=lambda x: self.login_limit(x),
+            login_limit=lambda x, part: self.login_limit(x, part),
             clock=self._clock,
             now_s=self.now_s,
         )

@@ -8,6 +8,7 @@ from dataplane.forwarding.response_headers import response_headers, sets_gateway
 from tests.support.forwarding import CONTEXT, UPSTREAM, response, route
 
 OWN = (b"x-request-id", b"req-1")
+PRIVATE = (b"cache-control", b"private")
 
 
 def got(
@@ -21,6 +22,22 @@ def got(
         request_id="req-1",
         added=added,
     ).all()
+
+
+def test_an_answer_with_a_cookie_of_the_gateway_is_kept_by_no_shared_cache() -> None:
+    """Else the next caller of a cache gets this one's session."""
+    cookie = (b"set-cookie", b"gateway_session=x")
+    headers = got(("Cache-Control", "public, s-maxage=3600"), added=(cookie,))
+    assert headers == [(b"cache-control", b"public, s-maxage=3600"), cookie, PRIVATE, OWN]
+    assert got(("Cache-Control", "public"), added=((b"ratelimit", b"x"),))[0] == (b"cache-control", b"public")
+    assert len(got(("Cache-Control", "public"), added=((b"ratelimit", b"x"),))) == 3
+
+
+@pytest.mark.parametrize("value", ["wicketgate; error=http_request_denied", "edge, Wicketgate;error=x", "WICKETGATE"])
+def test_an_upstream_cannot_say_that_the_gateway_answered(value: str) -> None:
+    """RFC 9209: an operator tells by this header who made an error."""
+    assert got(("Proxy-Status", value)) == [OWN]
+    assert got(("Proxy-Status", "edge; error=x"))[0] == (b"proxy-status", b"edge; error=x")
 
 
 def test_ordinary_headers_pass_in_order_with_repeats_and_bytes() -> None:
@@ -75,7 +92,11 @@ def test_headers_of_the_upstreams_connection_and_framing_end_here() -> None:
 
 def test_connection_cannot_drop_what_the_gateway_adds() -> None:
     session = (b"set-cookie", b"gateway_session=new; HttpOnly")
-    assert got(("Connection", "set-cookie, x-request-id"), ("Set-Cookie", "a=1"), added=(session,)) == [session, OWN]
+    assert got(("Connection", "set-cookie, x-request-id"), ("Set-Cookie", "a=1"), added=(session,)) == [
+        session,
+        PRIVATE,
+        OWN,
+    ]
 
 
 def test_the_gateways_own_cookie_goes_out_beside_the_upstreams() -> None:
@@ -83,6 +104,7 @@ def test_the_gateways_own_cookie_goes_out_beside_the_upstreams() -> None:
     assert got(("Set-Cookie", "a=1"), ("Set-Cookie", "gateway_session=evil"), added=(session,)) == [
         (b"set-cookie", b"a=1"),
         session,
+        PRIVATE,
         OWN,
     ]
 

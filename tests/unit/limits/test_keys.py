@@ -20,7 +20,7 @@ def keys_of(client: str, route_id: str | None = "app", subject: str = "alice") -
     x = an_exchange(client) if route_id is None else an_exchange(client, a_route(route_id), subject)
     run_now(RequestLimits(limiter, ALL)(x))
     run_now(PrincipalLimit(limiter, ALL)(x))
-    run_now(LoginLimit(limiter, ALL).check(client, x))
+    run_now(LoginLimit(limiter, ALL)(x, "login"))
     return [check.key for check in store.checks]
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_address_is_never_taken_for_one(text: str) -> None:
 
 
 def test_a_route_named_like_a_fixed_part_has_keys_of_its_own() -> None:
-    for route_id in ("client", "none", "login", "deployment"):
+    for route_id in ("client", "none", "login", "callback", "deployment"):
         keys = keys_of("203.0.113.7", route_id)
         assert len(set(keys)) == len(keys)
         assert keys[2] == f"%{ord(route_id[0]):X}{route_id[1:]}:203.0.113.7"

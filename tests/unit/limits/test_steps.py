@@ -168,15 +168,16 @@ def test_a_request_without_a_principal_has_no_principal_budget() -> None:
 
 def test_logins_are_limited_by_address_and_apart_from_requests() -> None:
     gateway = Gateway(login=of(2), route=of(1))
-    x = an_exchange()
+    x = an_exchange("203.0.113.7")
     for _ in range(2):
-        run_now(gateway.logins.check("203.0.113.7", x))
+        run_now(gateway.logins(x, "login"))
     assert x.response_headers[-1] == (b"ratelimit-policy", b'"login";q=2;w=60')
     with pytest.raises(GatewayError) as caught:
-        run_now(gateway.logins.check("203.0.113.7", x))
+        run_now(gateway.logins(x, "login"))
     assert (caught.value.code, caught.value.retry_after_s) == ("too_many_requests", 61)
     assert gateway.metrics.rate_limited.value("login", "gateway") == 1
-    run_now(gateway.logins.check("203.0.113.8", x))
+    run_now(gateway.logins(an_exchange("203.0.113.8"), "login"))
+    run_now(gateway.logins(x, "callback"))
     gateway.send(an_exchange())
 
 
