@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING
 from fastapi import Depends, FastAPI, Request
 from starlette.types import ASGIApp
 
-from controlplane import documentation, health
+from controlplane import health, openapi
+from controlplane.audit import api as audit
+from controlplane.audit.service import AuditService
 from controlplane.authentication import Authenticator
 from controlplane.boundary import Boundary
 from controlplane.config import api as config
 from controlplane.config.service import ConfigService
+from controlplane.decisions import api as decisions
+from controlplane.decisions.service import DecisionsService
 from controlplane.errors import handle_errors
 from controlplane.metrics import ControlMetrics
 from controlplane.record import record_of
+from controlplane.replicas import api as replicas
+from controlplane.replicas.service import ReplicasService
+from controlplane.sessions import api as sessions
+from controlplane.sessions.service import SessionsService
 
 if TYPE_CHECKING:
     from common.settings.control import ControlSettings
@@ -23,7 +31,15 @@ if TYPE_CHECKING:
     from common.telemetry.log import Log
 
 
-ROUTERS = (health.router, config.router, documentation.router)
+ROUTERS = (
+    config.router,
+    replicas.router,
+    sessions.router,
+    decisions.router,
+    audit.router,
+    health.router,
+    openapi.router,
+)
 
 
 async def name_operation(request: Request) -> None:
@@ -35,7 +51,7 @@ def build_api() -> FastAPI:
     """Every operation, over nothing yet."""
     app = FastAPI(
         title="Wicketgate control plane",
-        version=documentation.VERSION,
+        version=openapi.VERSION,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -56,6 +72,12 @@ class ControlPlane:
     app: ASGIApp
     process: health.Process
     config: ConfigService
+    replicas: ReplicasService
+
+    def drain(self) -> None:
+        """Say that the process ends, and let answers wait for nothing any more."""
+        self.process.draining = True
+        self.replicas.end()
 
     def close(self) -> None:
         """Let go of what it holds itself; the state is its maker's."""
@@ -70,8 +92,13 @@ def control_plane(
     metrics.state_up.read_from(lambda: int(state.up))
     api = build_api()
     process = health.Process(state, metrics, settings.metrics_token)
-    service = ConfigService(state, settings.gateways, settings.protected_routes)
+    table = ConfigService(state, settings.gateways, settings.protected_routes)
+    view = ReplicasService(state)
     api.state.process = process
-    api.state.config = service
     api.state.authenticator = Authenticator(settings.tokens, state)
-    return ControlPlane(Boundary(api, log, done=metrics.answered), process, service)
+    api.state.config = table
+    api.state.replicas = view
+    api.state.sessions = SessionsService(state)
+    api.state.decisions = DecisionsService(state)
+    api.state.audit = AuditService(state)
+    return ControlPlane(Boundary(api, log, done=metrics.answered), process, table, view)

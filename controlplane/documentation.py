@@ -5,31 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from common.routetable.schema import route_table_components
 from controlplane.errors import KINDS
 from controlplane.schemas import Error
-
-router = APIRouter(include_in_schema=False)
-
-VERSION = "1.0.0"
-SUMMARY = "Route table, audit trail, sessions and replicas of Wicketgate"
-DESCRIPTION = """\
-Acts on the shared state that the gateways read. Every answer is JSON and carries `x-request-id`. An answer that is not
-a success has `error`, a code that programs decide by, and `message`, for people; 400 has `errors` too, all of them.
-
-Each token carries one scope, and none includes another: `read` for every GET, validation and comparison, `operate`
-for revoking sessions and dropping cached decisions, `config` for writing the route table. `operate` and `config` may
-read what they act on. The fifth failed authentication from an address in 60 seconds is its last for a while: 429.
-"""
-TAGS = [
-    {"name": "config", "description": "The route table and its revisions."},
-    {"name": "process", "description": "Whether this process runs, and what it counted."},
-]
 
 ETAG = {"etag": {"description": "The revision, in double quotes.", "schema": {"type": "string"}, "example": '"8"'}}
 LOCATION = {
@@ -40,6 +19,21 @@ LOCATION = {
     }
 }
 RETRY_AFTER = {"retry-after": {"description": "Seconds.", "schema": {"type": "integer"}, "example": 42}}
+REQUEST_ID = {
+    "x-request-id": {
+        "description": "The caller's, where it sent a usable one; the log line of the request bears it.",
+        "schema": {"type": "string"},
+        "example": "3f2c9a52-8f4f-4b0e-9d1e-0d6f3f6f2f10",
+    }
+}
+IF_MATCH: dict[str, Any] = {
+    "name": "If-Match",
+    "in": "header",
+    "required": True,
+    "description": 'The revision that was read, in double quotes; `"0"` for an empty store.',
+    "schema": {"type": "string", "pattern": '^"(0|[1-9][0-9]{0,17})"$'},
+    "example": '"7"',
+}
 TABLE_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -47,6 +41,9 @@ TABLE_BODY: dict[str, Any] = {
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RouteTable"}}},
     }
 }
+
+JUDGING = ("unauthorized", "forbidden", "too_many_failures", "internal_error", "state_unavailable")
+"""What every operation with a token may answer."""
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -88,35 +85,3 @@ def outcomes(
         if kind.status in (429, 503):
             response["headers"] = RETRY_AFTER
     return found
-
-
-def openapi(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of the application."""
-    document = get_openapi(
-        title="Wicketgate control plane",
-        version=VERSION,
-        summary=SUMMARY,
-        description=DESCRIPTION,
-        routes=app.routes,
-        tags=TAGS,
-        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-    )
-    for path in document["paths"].values():
-        for operation in path.values():
-            # FastAPI's own shape of a validation error, which is never sent.
-            operation.get("responses", {}).pop("422", None)
-    schemas = document["components"]["schemas"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    schemas.update(route_table_components())
-    schemas["RevisionWithTable"]["properties"]["table"] = {"$ref": "#/components/schemas/RouteTable"}
-    return document
-
-
-@router.get("/openapi.json", operation_id="getOpenapi")
-async def description(request: Request) -> JSONResponse:
-    """The document that `openapi` makes."""
-    app: FastAPI = request.app
-    if app.openapi_schema is None:
-        app.openapi_schema = openapi(app)
-    return JSONResponse(app.openapi_schema)

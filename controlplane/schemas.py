@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Generic, TypeVar
 
-from fastapi import Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from fastapi import Query as InQuery
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -19,6 +21,37 @@ Time = Annotated[
     str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-01-31T23:59:59.999Z"], title="Time")
 ]
 """RFC 3339 in UTC, with milliseconds."""
+
+Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+"""A text on one line. What holds a control character names nothing that a store keeps."""
+
+_RFC3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII
+)
+
+
+def _time_ms(value: object) -> object:
+    """Milliseconds since the epoch of a time in RFC 3339; parts of a millisecond are dropped."""
+    if not isinstance(value, str):
+        return value
+    moment = None
+    if _RFC3339.fullmatch(value) is not None:
+        with contextlib.suppress(ValueError):
+            moment = datetime.fromisoformat(value.upper().replace("Z", "+00:00"))
+    if moment is None:
+        raise PydanticCustomError("time", "must be a time such as 2026-01-31T23:59:59Z")
+    # Before the epoch there is nothing to be found.
+    return max(0, (moment - EPOCH) // timedelta(milliseconds=1))
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+TimeQuery = Annotated[
+    int,
+    BeforeValidator(_time_ms),
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-01-31T23:59:59Z"]}),
+]
+"""A time in RFC 3339, as milliseconds since the epoch."""
 
 Cursor = Annotated[str, Field(min_length=1, max_length=CURSOR_MAX)]
 
@@ -51,17 +84,19 @@ class Page(Model, Generic[Item]):
     ]
 
 
-class Nothing(Model):
-    """No parameters: an unknown one is a mistake, and not ignored."""
+class Query(BaseModel):
+    """Parameters of a query. An unknown one is a mistake, and not ignored."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
 
-NoQuery = Annotated[Nothing, Query()]
+NoQuery = Annotated[Query, InQuery()]
 
 
-class PageQuery(Model):
+class PageQuery(Query):
     """Which page of a list."""
 
-    limit: Annotated[int, Digits, Field(ge=1, le=LIMIT_MAX, description="Items at most.")] = LIMIT
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Items at most."), Digits] = LIMIT
     cursor: Annotated[Cursor | None, Field(description="`nextCursor` of the page before.")] = None
 
 

@@ -118,7 +118,7 @@ async def _run(plane: ControlPlane, settings: ControlSettings, sock: socket.sock
     def end() -> None:
         server.force_exit = server.should_exit
         server.should_exit = True
-        plane.process.draining = True
+        plane.drain()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
+import orjson
+from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Query as InQuery
 
 from common.routetable.warnings import PermissiveSetting
 from common.state.table_store import Revision
 from controlplane.authentication import Allowed, Caller
 from controlplane.config.documents import shown_document, shown_table
 from controlplane.config.schemas import (
+    WAIT_MS,
+    DiffQuery,
+    RevisionDiff,
     RevisionItem,
     RevisionNumber,
     RevisionWithTable,
     Rollback,
+    TableDiff,
     TableWarning,
     Validation,
+    WriteQuery,
     Written,
 )
 from controlplane.config.service import ConfigService, Stored
-from controlplane.documentation import ETAG, LOCATION, TABLE_BODY, model_body, outcomes
+from controlplane.documentation import ETAG, IF_MATCH, JUDGING, LOCATION, TABLE_BODY, model_body, outcomes
 from controlplane.errors import ApiError
 from controlplane.paging import cursor_of, number_of
 from controlplane.reading import Expected, read_body, read_model
+from controlplane.replicas.api import Service as Replicas
+from controlplane.replicas.api import arrival_of
+from controlplane.replicas.service import ReplicasService
 from controlplane.schemas import Digits, NoQuery, Page, PageQuery, ProblemItem, rfc3339
 
 router = APIRouter(prefix="/v1/config", tags=["config"])
@@ -50,7 +60,18 @@ EXAMPLE_WARNING = {
     "setting": "match.host",
     "message": "this route answers for every host name",
 }
-READING = ("unauthorized", "forbidden", "too_many_failures", "state_unavailable")
+EXAMPLE_DIFF = {
+    "added": [],
+    "removed": [],
+    "changed": [{"id": "app", "fields": [{"path": "websocket", "before": None, "after": True}]}],
+    "settings": [],
+    "unified": '--- revision 7\n+++ revision 8\n@@ -4,7 +4,8 @@ route app\n+      "websocket": true\n',
+}
+EXAMPLE_ARRIVAL = {
+    "converged": False,
+    "serving": ["gateway-1"],
+    "lagging": [{"replica": "gateway-2", "revision": 8, "lastError": None}],
+}
 BODY = ("request_timeout", "payload_too_large", "unsupported_media_type")
 WRITING = ("invalid_config", "revision_conflict", "protected_route", "precondition_required")
 
@@ -75,7 +96,12 @@ Service = Annotated[ConfigService, Depends(config_service)]
     ),
     response_class=Response,
     responses=outcomes(
-        200, "The table.", EXAMPLE_TABLE, schema="RouteTable", headers=ETAG, errors=("not_found", *READING)
+        200,
+        "The table.",
+        EXAMPLE_TABLE,
+        schema="RouteTable",
+        headers=ETAG,
+        errors=("bad_request", "not_found", *JUDGING),
     ),
 )
 async def get_config(service: Service, _: Reader, __: NoQuery) -> Response:
@@ -98,16 +124,23 @@ async def get_config(service: Service, _: Reader, __: NoQuery) -> Response:
     responses=outcomes(
         201,
         "Written, and active.",
-        {"revision": 8, "warnings": [EXAMPLE_WARNING]},
+        {"revision": 8, "warnings": [EXAMPLE_WARNING], "replicas": None},
         headers=ETAG | LOCATION,
-        errors=("bad_request", *WRITING, *BODY, *READING),
+        errors=("bad_request", *WRITING, *BODY, *JUDGING),
     ),
-    openapi_extra=TABLE_BODY,
+    openapi_extra=TABLE_BODY | {"parameters": [IF_MATCH]},
 )
 async def put_config(
-    request: Request, response: Response, service: Service, caller: Writer, expected: Expected, _: NoQuery
+    request: Request,
+    response: Response,
+    service: Service,
+    replicas: Replicas,
+    caller: Writer,
+    expected: Expected,
+    query: Annotated[WriteQuery, InQuery()],
 ) -> Written:
-    return _written(response, await service.write(await read_body(request), expected, caller))
+    stored = await service.write(await read_body(request), expected, caller)
+    return await _written(response, stored, replicas, query)
 
 
 @router.post(
@@ -122,9 +155,10 @@ async def put_config(
             "errors": [],
             "warnings": [EXAMPLE_WARNING],
             "protectedRoutes": [],
+            "diff": EXAMPLE_DIFF,
             "revision": 7,
         },
-        errors=("bad_request", *BODY, *READING),
+        errors=("bad_request", *BODY, *JUDGING),
     ),
     openapi_extra=TABLE_BODY,
 )
@@ -135,6 +169,7 @@ async def validate_config(request: Request, service: Service, _: Reader, __: NoQ
         errors=[ProblemItem(path=each.path, message=each.message) for each in found.judged.problems],
         warnings=_warnings(found.judged.warnings),
         protected_routes=list(found.protected),
+        diff=None if found.difference is None else TableDiff.model_validate(asdict(found.difference)),
         revision=found.active,
     )
 
@@ -147,17 +182,41 @@ async def validate_config(request: Request, service: Service, _: Reader, __: NoQ
     responses=outcomes(
         201,
         "Written, and active.",
-        {"revision": 9, "warnings": []},
+        {"revision": 9, "warnings": [], "replicas": EXAMPLE_ARRIVAL},
         headers=ETAG | LOCATION,
-        errors=("bad_request", "not_found", *WRITING, *BODY, *READING),
+        errors=("bad_request", "not_found", *WRITING, *BODY, *JUDGING),
     ),
-    openapi_extra=model_body(Rollback, {"revision": 7}),
+    openapi_extra=model_body(Rollback, {"revision": 7}) | {"parameters": [IF_MATCH]},
 )
 async def roll_back_config(
-    request: Request, response: Response, service: Service, caller: Writer, expected: Expected, _: NoQuery
+    request: Request,
+    response: Response,
+    service: Service,
+    replicas: Replicas,
+    caller: Writer,
+    expected: Expected,
+    query: Annotated[WriteQuery, InQuery()],
 ) -> Written:
     wanted = await read_model(request, Rollback)
-    return _written(response, await service.roll_back(wanted.revision, expected, caller))
+    stored = await service.roll_back(wanted.revision, expected, caller)
+    return await _written(response, stored, replicas, query)
+
+
+@router.get(
+    "/diff",
+    operation_id="diffRevisions",
+    summary="What differs between two revisions",
+    responses=outcomes(
+        200,
+        "The difference.",
+        {"from": 7, "to": 8, **EXAMPLE_DIFF},
+        errors=("bad_request", "not_found", *JUDGING),
+    ),
+    response_model=RevisionDiff,
+)
+async def diff_revisions(service: Service, _: Reader, query: Annotated[DiffQuery, InQuery()]) -> Response:
+    before, after, found = await service.difference(query.before, query.after)
+    return await _json({"from": before, "to": after, **asdict(found)})
 
 
 @router.get(
@@ -168,10 +227,10 @@ async def roll_back_config(
         200,
         "A page.",
         {"items": [EXAMPLE_REVISION], "nextCursor": None},
-        errors=("bad_request", *READING),
+        errors=("bad_request", *JUDGING),
     ),
 )
-async def list_revisions(service: Service, _: Reader, query: Annotated[PageQuery, Query()]) -> Page[RevisionItem]:
+async def list_revisions(service: Service, _: Reader, query: Annotated[PageQuery, InQuery()]) -> Page[RevisionItem]:
     found = await service.revisions(number_of("revision", query.cursor), query.limit + 1)
     items = [_item(each) for each in found[: query.limit]]
     more = len(found) > query.limit
@@ -187,18 +246,21 @@ async def list_revisions(service: Service, _: Reader, query: Annotated[PageQuery
         "The revision.",
         {**EXAMPLE_REVISION, "table": EXAMPLE_TABLE},
         headers=ETAG,
-        errors=("bad_request", "not_found", *READING),
+        errors=("bad_request", "not_found", *JUDGING),
     ),
     response_model=RevisionWithTable,
 )
 async def get_revision(
     service: Service, _: Reader, revision: Annotated[RevisionNumber, Digits, Path()], __: NoQuery
-) -> JSONResponse:
+) -> Response:
     found, document = await service.revision(revision)
-    # Not validated again on its way out: a table of 8 MiB would be held up for that.
     table = await asyncio.to_thread(shown_table, document)
-    body = {**_item(found).model_dump(by_alias=True), "table": table}
-    return JSONResponse(body, headers={"etag": f'"{revision}"'})
+    return await _json({**_item(found).model_dump(by_alias=True), "table": table}, etag=f'"{revision}"')
+
+
+async def _json(body: dict[str, Any], **headers: str) -> Response:
+    """What may hold a table of 8 MiB: written in a thread, and not validated again on its way out."""
+    return Response(await asyncio.to_thread(orjson.dumps, body), media_type="application/json", headers=headers)
 
 
 def _item(revision: Revision) -> RevisionItem:
@@ -214,7 +276,11 @@ def _warnings(found: tuple[PermissiveSetting, ...]) -> list[TableWarning]:
     return [TableWarning(route=each.route_id or None, setting=each.setting, message=each.message) for each in found]
 
 
-def _written(response: Response, stored: Stored) -> Written:
+async def _written(response: Response, stored: Stored, replicas: ReplicasService, query: WriteQuery) -> Written:
     response.headers["etag"] = f'"{stored.revision}"'
     response.headers["location"] = f"/v1/config/revisions/{stored.revision}"
-    return Written(revision=stored.revision, warnings=_warnings(stored.warnings))
+    arrived = None
+    if query.wait is not None:
+        timeout_ms = WAIT_MS if query.timeout_ms is None else query.timeout_ms
+        arrived = arrival_of(await replicas.arrival(stored.revision, timeout_ms / 1000))
+    return Written(revision=stored.revision, warnings=_warnings(stored.warnings), replicas=arrived)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import orjson
+
+from common.routetable.diff import TableDifference, table_difference
 from common.routetable.load import load_route_table
 from common.routetable.problems import Problem, RouteTableInvalid
 from common.routetable.table import RouteTable
@@ -40,6 +43,7 @@ class Validated:
 
     judged: Judged
     protected: tuple[str, ...]
+    difference: TableDifference | None
     active: int
 
 
@@ -87,10 +91,27 @@ class ConfigService:
         """What a write of this document would meet."""
         judged = await self._judge(document)
         active, current = await self.active()
+        if judged.table is None:
+            return Validated(judged, (), None, active)
         protected: tuple[str, ...] = ()
-        if judged.table is not None and self._protected and current is not None:
+        if self._protected and current is not None:
             protected = await self._changed(active, current, judged.table)
-        return Validated(judged, protected, active)
+        names = (f"revision {active}", "this table")
+        return Validated(judged, protected, await self._compare(current, document, names), active)
+
+    async def difference(self, before: int | None, after: int | None) -> tuple[int, int, TableDifference]:
+        """What turns a revision (None: the one before the other; 0: the empty store) into another (None: the active
+        one), with the numbers of both; 404 where there is none of a number.
+        """
+        if after is None:
+            after, newer = await self.active()
+            if newer is None:
+                raise ApiError("not_found", "There is no route table yet.", headers={"etag": '"0"'})
+        else:
+            newer = (await self.revision(after))[1]
+        before = after - 1 if before is None else before
+        older = (await self.revision(before))[1] if before else None
+        return before, after, await self._compare(older, newer, (f"revision {before}", f"revision {after}"))
 
     async def write(self, document: bytes, expected: int, caller: Caller) -> Stored:
         """Make the document the revision after `expected`, if that is active; raises `ApiError` and writes nothing
@@ -138,6 +159,10 @@ class ConfigService:
             raise ApiError("protected_route", message, revision=active)
         return protected_changes(before, after, self._protected)
 
+    async def _compare(self, before: bytes | None, after: bytes, names: tuple[str, str]) -> TableDifference:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._judges, partial(compare, before, after, names))
+
     async def _judge(self, document: bytes) -> Judged:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._judges, partial(judge, document, self._gateways))
@@ -158,6 +183,11 @@ def judge(document: bytes, gateways: GatewaySettings) -> Judged:
         unsure = "routes ask Access, and a gateway without GATEWAY_ACCESS_URL and its token refuses this table"
         warnings = (PermissiveSetting("", "GATEWAY_ACCESS_URL", unsure), *warnings)
     return Judged(table, (), warnings)
+
+
+def compare(before: bytes | None, after: bytes, names: tuple[str, str]) -> TableDifference:
+    """What turns a valid document (None: the empty store's) into another. Takes its time: for a thread."""
+    return table_difference(None if before is None else orjson.loads(before), orjson.loads(after), names=names)
 
 
 def _conflict(active: int, expected: int) -> ApiError:

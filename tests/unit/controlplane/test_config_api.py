@@ -261,6 +261,64 @@ async def test_validation_writes_nothing_and_says_what_a_write_would_meet() -> N
     assert await revisions(control) == 1
 
 
+async def test_validation_shows_the_difference_from_the_active_table() -> None:
+    control = Control()
+    first = (await control.send("POST", "/v1/config/validate", route_table("a"))).json()
+    assert (first["diff"]["added"], first["revision"]) == (["a"], 0)
+    await control.put(route_table("a"), 0)
+    changed = route_table("a", "b")
+    changed["routes"][0]["websocket"] = True
+    diff = (await control.send("POST", "/v1/config/validate", changed)).json()["diff"]
+    assert (diff["added"], diff["removed"], diff["settings"]) == (["b"], [], [])
+    assert diff["changed"] == [{"id": "a", "fields": [{"path": "websocket", "before": None, "after": True}]}]
+    assert diff["unified"].startswith("--- revision 1\n+++ this table\n")
+    assert (await control.send("POST", "/v1/config/validate", b"{}")).json()["diff"] is None
+
+
+async def test_two_revisions_are_told_apart() -> None:
+    control = Control()
+    await control.put(route_table("a"), 0)
+    await control.put(route_table("a", "b"), 1)
+    await control.put(route_table("b", hosts=["app.example.com"]), 2)
+
+    async def diff(query: str) -> dict[str, Any]:
+        answer = await control.send("GET", f"/v1/config/diff{query}", token="read")
+        assert answer.status_code == 200, answer.text
+        body: dict[str, Any] = answer.json()
+        return body
+
+    whole = await diff("?from=1&to=3")
+    assert set(whole) == {"from", "to", "added", "removed", "changed", "settings", "unified"}
+    assert (whole["from"], whole["to"], whole["added"], whole["removed"]) == (1, 3, ["b"], ["a"])
+    assert whole["settings"] == [{"path": "hosts", "before": None, "after": ["app.example.com"]}]
+    assert await diff("?from=2&to=3") == await diff("") == await diff("?from=2") == await diff("?to=3")
+    back = await diff("?from=3&to=1")
+    assert (back["added"], back["removed"]) == (["a"], ["b"])
+    assert (await diff("?from=0&to=1"))["added"] == ["a"]
+    assert (await diff("?from=2&to=2"))["unified"] == ""
+
+
+@pytest.mark.parametrize("query", ["", "?from=1&to=9", "?from=9", "?to=9"])
+async def test_a_difference_from_what_never_was_is_404(query: str) -> None:
+    control = Control()
+    assert error_of(await control.send("GET", f"/v1/config/diff{query}")) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("query", "places"),
+    [
+        ("from=a&to=0", ["query.from", "query.to"]),
+        ("from=-1", ["query.from"]),
+        ("from=1.0&revision=1", ["query.from", "query.revision"]),
+        ("before=1", ["query.before"]),
+    ],
+)
+async def test_a_malformed_difference_is_400_with_every_problem(query: str, places: list[str]) -> None:
+    answer = await Control().send("GET", f"/v1/config/diff?{query}")
+    assert error_of(answer) == (400, "bad_request")
+    assert sorted(problems_of(answer)) == sorted(places)
+
+
 async def test_a_protected_route_is_neither_removed_nor_changed() -> None:
     control = Control(control_settings(PROTECTED_ROUTES="admin,other"))
     table = route_table("admin", "app")
@@ -349,7 +407,7 @@ async def test_the_password_in_an_upstream_url_is_shown_to_nobody() -> None:
     text = json.dumps(table).replace("\\\\", "\\").encode()
     assert (await control.put(text, 0)).status_code == 201
     await control.put(route_table(), 1)
-    for path in ("/v1/config/revisions/1", "/v1/config"):
+    for path in ("/v1/config/revisions/1", "/v1/config/diff?from=0&to=1", "/v1/config"):
         answer = await control.send("GET", path)
         assert answer.status_code == 200
         assert "secret-word" not in answer.text

@@ -1,0 +1,1 @@
+"""Cached decisions of Access: dropped when a change there must count at once."""

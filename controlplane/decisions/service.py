@@ -1,0 +1,23 @@
+"""Cached decisions, over the shared state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from common.state.administration import DecisionAdministration
+
+if TYPE_CHECKING:
+    from controlplane.authentication import Caller
+
+
+class DecisionsService:
+    """What is dropped is asked of Access again."""
+
+    def __init__(self, state: DecisionAdministration) -> None:
+        self._state = state
+
+    async def drop(self, subject: str | None, workspace_id: str | None, caller: Caller) -> int:
+        """See `DecisionAdministration.drop_decisions`."""
+        named = {"subject": subject, "workspace": workspace_id}
+        target = ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
+        return await self._state.drop_decisions(subject, workspace_id, caller.entry("decisions.drop", target))
