@@ -40,8 +40,11 @@ CONTROL_FUNCTIONS = {
 
 
 def upgrade(schema: str) -> None:  # noqa: ARG001
-    _change_sessions_and_decisions()
     _create_tables()
+    for name in ("subject", "workspace"):
+        # The release before does not say whose a decision is.
+        op.add_column("decisions", sa.Column(name, sa.LargeBinary(), nullable=True))
+        op.create_index(f"decisions_{name}", "decisions", [name])
     _replace("0002", "append_audit")
     for name, arguments in (BOTH_FUNCTIONS | DATA_FUNCTIONS | CONTROL_FUNCTIONS).items():
         op.get_bind().exec_driver_sql(_text("0002", name))
@@ -55,6 +58,9 @@ def upgrade(schema: str) -> None:  # noqa: ARG001
     # A gateway that was broken into may not make room for guesses at the control plane's tokens.
     op.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON auth_failures TO {CONTROL_ROLE}")
     op.execute(f"GRANT SELECT, INSERT, UPDATE ON sealed TO {DATA_ROLE}")
+    # Only bytes have an order that is the same on every server, and in which what begins alike stands together. The
+    # table is not written anew, its primary key is. Last: nobody reads a session until the transaction ends.
+    op.execute('ALTER TABLE sessions ALTER COLUMN id_hash TYPE text COLLATE "C"')
 
 
 def downgrade(schema: str) -> None:  # noqa: ARG001
@@ -69,16 +75,6 @@ def downgrade(schema: str) -> None:  # noqa: ARG001
         op.drop_index(f"decisions_{name}", "decisions")
         op.drop_column("decisions", name)
     op.execute('ALTER TABLE sessions ALTER COLUMN id_hash TYPE text COLLATE "default"')
-
-
-def _change_sessions_and_decisions() -> None:
-    # Only bytes have an order that is the same on every server, and in which what begins alike stands together. The
-    # table is not written anew, its primary key is.
-    op.execute('ALTER TABLE sessions ALTER COLUMN id_hash TYPE text COLLATE "C"')
-    for name in ("subject", "workspace"):
-        # The release before does not say whose a decision is.
-        op.add_column("decisions", sa.Column(name, sa.LargeBinary(), nullable=True))
-        op.create_index(f"decisions_{name}", "decisions", [name])
 
 
 def _create_tables() -> None:
