@@ -70,3 +70,13 @@ async def test_a_state_that_starts_with_somebody_who_waits_listens_too(
     await writer.move_pointer(0, b"{}", ENTRY)
     await woken(event)
     await state.close()
+
+
+async def test_dropped_decisions_wake_everybody_who_listens(writer: ControlState, listener: ControlState) -> None:
+    event = asyncio.Event()
+    listener.on_hint(event.set)
+    await begun(listener, event)
+    before = await listener.decisions_dropped()
+    await writer.drop_decisions("alice", None, ENTRY)
+    await woken(event)
+    assert await listener.decisions_dropped() > before

@@ -95,6 +95,15 @@ class Postgres:
                 f"GRANT {roles} TO {user}",
             )
 
+    async def empty(self, schema: str = "gateway") -> None:
+        """Take out of a schema what programs put in."""
+        await self.run(
+            f"SET search_path TO {schema}",
+            "TRUNCATE sessions, decisions, budgets, heartbeats, leases, challenges, pointer, revisions, audit, "
+            "auth_failures, sealed RESTART IDENTITY CASCADE",
+            "UPDATE decision_drops SET count = 0",
+        )
+
     def stop(self) -> None:
         """End it: connections are cut, as in a restart by an operator."""
         self.child.interrupt()

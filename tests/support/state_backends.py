@@ -135,11 +135,7 @@ class OnPostgres:
         self._time = time
 
     def fresh(self) -> Time:
-        empty = (
-            "TRUNCATE sessions, decisions, budgets, heartbeats, leases, challenges, pointer, revisions, audit, "
-            "auth_failures, sealed RESTART IDENTITY CASCADE"
-        )
-        in_its_own_loop(self.server.run("SET search_path TO gateway", empty, "UPDATE decision_drops SET count = 0"))
+        in_its_own_loop(self.server.empty())
         return self._time.begin()
 
     def open(self, time: Time, watch: StateWatch | None = None) -> ControlState:
