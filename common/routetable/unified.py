@@ -6,12 +6,12 @@ their like and routes by id, so each hunk lies in one route and says so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
+from common.json_text import json_text
 from common.routetable.canonical import SETS, in_order
 from common.telemetry.redact import escape_controls
 
@@ -145,4 +145,4 @@ def _range(first: int, count: int) -> str:
 
 
 def _scalar(value: Any) -> str:
-    return escape_controls(json.dumps(value, ensure_ascii=False))
+    return json_text(value)

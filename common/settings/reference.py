@@ -10,6 +10,7 @@ from pathlib import Path
 
 from common.settings.access_service import ACCESS_SERVICE
 from common.settings.control_variables import CONTROL
+from common.settings.ctl import CTL
 from common.settings.variable import Section, Variable
 from common.settings.variables import SECTIONS
 
@@ -46,7 +47,7 @@ TABLE_HEAD = """\
 
 def configuration_reference() -> str:
     """The page, in Markdown."""
-    return "\n".join([INTRODUCTION, *(_section(section) for section in (*SECTIONS, ACCESS_SERVICE, CONTROL))])
+    return "\n".join([INTRODUCTION, *(_section(section) for section in (*SECTIONS, ACCESS_SERVICE, CONTROL, CTL))])
 
 
 def _section(section: Section) -> str:

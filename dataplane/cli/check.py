@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from dataplane.cli.table_file import Unreadable, read_table_file
+from common.routetable.given_file import Unreadable, read_given_file
 
 if TYPE_CHECKING:
     from common.routetable.problems import Problem
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
     ) -> None:
         try:
-            text = read_table_file(file)
+            text = read_given_file(file)
         except Unreadable as error:
             typer.echo(f"gateway check: {error}", err=True)
             raise typer.Exit(2) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from dataplane.cli.table_file import Unreadable, read_table_file
+from common.routetable.given_file import Unreadable, read_given_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
         try:
             host, path = request_of(method, url)
-            text = read_table_file(file)
+            text = read_given_file(file)
         except (BadUsage, Unreadable) as error:
             typer.echo(f"gateway explain: {error}", err=True)
             raise typer.Exit(2) from None
