@@ -36,6 +36,8 @@ RATE_LIMIT_SCOPES = ("deployment", "client", "route", "principal", "login")
 RATE_LIMIT_FALLBACKS = ("local", "deny", "allow")
 WEBSOCKET_CLOSE_REASONS = ("downstream", "upstream", "revalidation", "idle", "message_size", "drain", "error")
 RELOAD_RESULTS = ("ok", "failed")
+WORKER_STATES = ("ready", "silent", "starting", "waiting")
+WORKER_END_REASONS = ("exit", "signal", "hang")
 STATE_OPERATIONS = (
     "create_session", "read_session", "touch_session", "delete_session", "delete_subject_sessions",
     "check_budgets", "read_decision", "write_decision", "beat", "list_heartbeats", "take_lease", "renew_lease",
@@ -61,6 +63,7 @@ class GatewayMetrics:
         self._define_limits()
         self._define_websockets()
         self._define_process()
+        self._define_workers()
         self.registry = Registry(self.instruments())
 
     def render(self) -> bytes:
@@ -121,7 +124,9 @@ class GatewayMetrics:
             result=one_of(ACCESS_CACHE_RESULTS),
         )
         self.access_cache.start(*((result,) for result in ACCESS_CACHE_RESULTS))
-        self.access_breaker_open = Gauge("gateway_access_breaker_open", "1 while Access is not called (§6.4).")
+        self.access_breaker_open = Gauge(
+            "gateway_access_breaker_open", "1 while Access is not called (§6.4).", joined="max"
+        )
         self.access_stale = self._counter(
             "gateway_access_stale_total",
             "Requests served on a decision older than its lifetime.",
@@ -183,14 +188,17 @@ class GatewayMetrics:
             result=one_of(RELOAD_RESULTS),
         )
         self.config_reloads.start(*((result,) for result in RELOAD_RESULTS))
-        self.config_revision = Gauge("gateway_config_revision", "Revision of the route table; 0 for a file.")
-        self.trusted_proxies = Gauge("gateway_trusted_proxies", "Trusted proxy ranges in force.")
+        self.config_revision = Gauge(
+            "gateway_config_revision", "Revision of the route table; 0 for a file.", joined="min"
+        )
+        self.trusted_proxies = Gauge("gateway_trusted_proxies", "Trusted proxy ranges in force.", joined="max")
         self.certificate_expiry_timestamp = Gauge(
             "gateway_certificate_expiry_timestamp_seconds",
             "When the certificate that is served for a name expires, in seconds since 1970.",
             ("name",),
+            joined="min",
         )
-        self.state_up = Gauge("gateway_state_up", "1 while the shared state answers.")
+        self.state_up = Gauge("gateway_state_up", "1 while the shared state answers.", joined="min")
         self.state_operations = self._counter(
             "gateway_state_operations_total",
             "Operations of the shared state; foreign: one met a value that is not ours. A batch counts once.",
@@ -202,4 +210,17 @@ class GatewayMetrics:
             "Duration of the operations of the shared state.",
             ("operation",),
             bounds={"operation": one_of(STATE_OPERATIONS)},
+        )
+
+    def _define_workers(self) -> None:
+        self.workers = Gauge(
+            "gateway_workers",
+            "Workers of this gateway, where there are several; silent: its numbers are those of an earlier scrape.",
+            ("state",),
+            bounds={"state": one_of(WORKER_STATES)},
+        )
+        self.worker_ends = self._counter(
+            "gateway_worker_ends_total",
+            "Workers that ended while the gateway ran; each is replaced.",
+            reason=one_of(WORKER_END_REASONS),
         )

@@ -5,6 +5,9 @@ Counting costs one dictionary operation, and happens on the loop's thread alone:
     request -> counter.inc("app", "GET", 200)        a tuple key into a dict
     scrape  -> Registry.render() -> collectors        the dicts become metric families, in the text format
 
+Several processes: each `dump`s its numbers, one `absorb`s them all and renders the sum. What a dump holds is plain
+lists and numbers, as JSON carries them.
+
 Labels are bounded by construction. A label's `Bound` maps any value to one of a bounded set. It runs only for a key
 that is not known yet, and what it answers is the key that is counted: an odd value never becomes a series.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -22,6 +25,10 @@ from prometheus_client.registry import Collector
 LabelValue: TypeAlias = str | int
 Key: TypeAlias = tuple[LabelValue, ...]
 Bound: TypeAlias = Callable[[LabelValue], LabelValue]
+Rows: TypeAlias = Sequence[tuple[Sequence[LabelValue], Any]]
+"""The series of one metric: label values, and a number or, of a histogram, a list of numbers."""
+Numbers: TypeAlias = dict[str, Rows]
+"""Rows by the name of their metric."""
 
 TEXT_CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -35,9 +42,23 @@ class Instrument(Protocol):
     """What a registry renders."""
 
     name: str
+    rises: bool
+    """It only counts up: what a process counted stays counted when the process ends."""
 
     def family(self) -> Metric:
         """The values of this moment."""
+        ...
+
+    def dump(self) -> Rows:
+        """The same as plain rows, for another process."""
+        ...
+
+    def clear(self) -> None:
+        """Forget every series. What `absorb` finds from now on is all there is."""
+        ...
+
+    def absorb(self, rows: Rows) -> None:
+        """Join the numbers of another process to those that are here. Labels are bounded as ever."""
         ...
 
 
@@ -61,6 +82,8 @@ class _Labelled:
 
 class Counter(_Labelled):
     """Counts up. Its name ends with `_total`."""
+
+    rises = True
 
     def __init__(
         self, name: str, description: str, labels: Sequence[str] = (), *, bounds: dict[str, Bound] | None = None
@@ -87,6 +110,17 @@ class Counter(_Labelled):
         """The count of a series; 0 for one that was never counted."""
         return self._values.get(self._key(label_values), 0)
 
+    def dump(self) -> Rows:
+        return list(self._values.items())
+
+    def clear(self) -> None:
+        self._values.clear()
+
+    def absorb(self, rows: Rows) -> None:
+        for values, count in rows:
+            key = self._key(tuple(values))
+            self._values[key] = self._values.get(key, 0) + count
+
     def family(self) -> Metric:
         family = CounterMetricFamily(self.name, self.description, labels=self.labels)
         for key, value in list(self._values.items()):
@@ -94,13 +128,29 @@ class Counter(_Labelled):
         return family
 
 
+Joined = Literal["sum", "min", "max"]
+_JOIN: dict[Joined, Callable[[float, float], float]] = {"sum": lambda one, other: one + other, "min": min, "max": max}
+
+
 class Gauge(_Labelled):
-    """A value that goes up and down. Without labels it is 0 until it is set."""
+    """A value that goes up and down. Without labels it is 0 until it is set.
+
+    `joined` is what several processes' values are together.
+    """
+
+    rises = False
 
     def __init__(
-        self, name: str, description: str, labels: Sequence[str] = (), *, bounds: dict[str, Bound] | None = None
+        self,
+        name: str,
+        description: str,
+        labels: Sequence[str] = (),
+        *,
+        bounds: dict[str, Bound] | None = None,
+        joined: Joined = "sum",
     ) -> None:
         super().__init__(name, description, labels, bounds)
+        self._join = _JOIN[joined]
         self._values: dict[Key, int | float] = {}
         self._reader: Callable[[], int | float] | None = None
         if not self.labels:
@@ -124,18 +174,28 @@ class Gauge(_Labelled):
             return self._reader()
         return self._values.get(self._key(label_values), 0)
 
+    def dump(self) -> Rows:
+        return list(self._values.items()) if self._reader is None else [((), self._reader())]
+
+    def clear(self) -> None:
+        self._values.clear()
+
+    def absorb(self, rows: Rows) -> None:
+        for values, value in rows:
+            key = self._key(tuple(values))
+            self._values[key] = self._join(self._values[key], value) if key in self._values else value
+
     def family(self) -> Metric:
         family = GaugeMetricFamily(self.name, self.description, labels=self.labels)
-        if self._reader is not None:
-            family.add_metric([], self._reader())
-            return family
-        for key, value in list(self._values.items()):
+        for key, value in self.dump():
             family.add_metric([str(part) for part in key], value)
         return family
 
 
 class Histogram(_Labelled):
     """Durations in seconds, in buckets with inclusive upper bounds."""
+
+    rises = True
 
     def __init__(
         self,
@@ -169,6 +229,18 @@ class Histogram(_Labelled):
         series = self._values.get(self._key(label_values))
         return 0 if series is None else int(sum(series[:-1]))
 
+    def dump(self) -> Rows:
+        return list(self._values.items())
+
+    def clear(self) -> None:
+        self._values.clear()
+
+    def absorb(self, rows: Rows) -> None:
+        for values, counts in rows:
+            series = self._values.setdefault(self._key(tuple(values)), self._empty())
+            for position, count in enumerate(counts):
+                series[position] += count
+
     def family(self) -> Metric:
         family = HistogramMetricFamily(self.name, self.description, labels=self.labels)
         for key, series in list(self._values.items()):
@@ -193,15 +265,36 @@ class Registry:
 
     def __init__(self, instruments: Iterable[Instrument]) -> None:
         self.instruments = tuple(instruments)
+        self._process = _Process()
         self._registry = CollectorRegistry()
         self._registry.register(_Instruments(self.instruments))
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
+        self._registry.register(self._process)
 
     def render(self) -> bytes:
         """The Prometheus text format, version 0.0.4."""
         return generate_latest(self._registry)
+
+    def dump(self) -> Numbers:
+        """The numbers of this moment, for the process that adds them up."""
+        numbers: Numbers = {instrument.name: instrument.dump() for instrument in self.instruments}
+        return numbers | self._process.dump()
+
+    def clear(self) -> None:
+        """Forget what was counted and absorbed; the process's own figures go on."""
+        for instrument in self.instruments:
+            instrument.clear()
+        self._process.others.clear()
+
+    def absorb(self, numbers: Numbers) -> None:
+        """Join the numbers of another process; what this one does not know is left out."""
+        for instrument in self.instruments:
+            instrument.absorb(numbers.get(instrument.name, ()))
+        self._process.absorb(numbers)
+
+    def dump_rising(self) -> Numbers:
+        """Of what was absorbed, that which must not fall when the processes that counted it have ended."""
+        numbers: Numbers = {each.name: each.dump() for each in self.instruments if each.rises}
+        return numbers | self._process.dump_rising_of_others()
 
 
 class _Instruments(Collector):
@@ -210,6 +303,51 @@ class _Instruments(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return (instrument.family() for instrument in self._instruments)
+
+
+# Not a sum over processes: when this one began, the interpreter they share, and a bound that each has for itself.
+_OF_ONE = ("process_start_time_seconds", "process_max_fds", "python_info")
+
+
+class _Process(Collector):
+    """CPU time, memory, descriptors and garbage collections of this process, and of others that were absorbed."""
+
+    def __init__(self) -> None:
+        self._own = CollectorRegistry()
+        ProcessCollector(registry=self._own)
+        PlatformCollector(registry=self._own)
+        GCCollector(registry=self._own)
+        self.others: dict[tuple[str, Key], float] = {}
+
+    def collect(self) -> Iterable[Metric]:
+        for family in self._own.collect():
+            family.samples = [
+                sample._replace(value=sample.value + self.others.get((sample.name, tuple(sample.labels.values())), 0))
+                for sample in family.samples
+            ]
+            yield family
+
+    def dump(self) -> Numbers:
+        numbers: dict[str, list[tuple[Sequence[LabelValue], Any]]] = {}
+        for family in self._own.collect():
+            for sample in family.samples:
+                if sample.name not in _OF_ONE:
+                    numbers.setdefault(sample.name, []).append((tuple(sample.labels.values()), sample.value))
+        return dict(numbers)
+
+    def absorb(self, numbers: Numbers) -> None:
+        for name, rows in numbers.items():
+            if name.startswith(("process_", "python_")):
+                for values, value in rows:
+                    key = (name, tuple(values))
+                    self.others[key] = self.others.get(key, 0) + value
+
+    def dump_rising_of_others(self) -> Numbers:
+        numbers: dict[str, list[tuple[Sequence[LabelValue], Any]]] = {}
+        for (name, values), value in self.others.items():
+            if name.endswith("_total"):
+                numbers.setdefault(name, []).append((values, value))
+        return dict(numbers)
 
 
 def one_of(allowed: Iterable[LabelValue], other: LabelValue = "other") -> Bound:

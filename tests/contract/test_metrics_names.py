@@ -36,6 +36,8 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gateway_state_up": ("Gauge", ()),
     "gateway_state_operations_total": ("Counter", ("operation", "result")),
     "gateway_state_duration_seconds": ("Histogram", ("operation",)),
+    "gateway_workers": ("Gauge", ("state",)),
+    "gateway_worker_ends_total": ("Counter", ("reason",)),
 }
 LABEL_VALUES = {
     "AUTH_FAILURE_REASONS": ("missing", "invalid", "expired", "missing_role", "access_denied", "cross_site"),
@@ -56,6 +58,8 @@ LABEL_VALUES = {
         "error",
     ),
     "RELOAD_RESULTS": ("ok", "failed"),
+    "WORKER_STATES": ("ready", "silent", "starting", "waiting"),
+    "WORKER_END_REASONS": ("exit", "signal", "hang"),
 }
 
 
