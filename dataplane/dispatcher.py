@@ -100,9 +100,9 @@ class Dispatcher:
 
     async def _walk(self, x: Exchange) -> OpenWebSocket | None:
         """The twelve steps. What remains to be served when the caller was answered with 101, else None."""
-        reply = self._endpoints.operations(x)
-        if reply is not None:
-            self._answer(x, reply)
+        own = self._endpoints.operations(x)
+        if own is not None:
+            self._answer(x, own if isinstance(own, Reply) else await own)
             return None
 
         # 1. Configuration

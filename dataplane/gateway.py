@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from common.identity.signature import IdentitySigner
@@ -21,8 +21,7 @@ from dataplane.admission import Admission
 from dataplane.authentication.build import build_authentication
 from dataplane.crosssite import CrossSiteGuard
 from dataplane.dispatcher import Dispatcher
-from dataplane.endpoints.operations import healthz, readyz
-from dataplane.endpoints.operations import metrics as metrics_text
+from dataplane.endpoints.operations import healthz, metrics_reply, open_metrics, readyz
 from dataplane.endpoints.router import Endpoints
 from dataplane.limits import DeploymentBudgets, Limiter, LoginLimit, PrincipalLimit, RequestLimits
 from dataplane.metrics import GatewayMetrics
@@ -52,6 +51,12 @@ if TYPE_CHECKING:
     from dataplane.replies import Reply
 
 
+UNVERIFIABLE = (
+    "identities are signed with a key made for this process: upstreams cannot verify them. "
+    "Set GATEWAY_IDENTITY_SIGNING_KEY (gateway identity-key makes one)."
+)
+
+
 class Gateway:
     """One data plane in this process. `start`, then `stop` once; requests are served in between."""
 
@@ -62,10 +67,13 @@ class Gateway:
         *,
         clock: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        collect: Callable[[], Awaitable[bytes]] | None = None,
     ) -> None:
+        """`collect` gives the metrics of several processes, in place of this one's."""
         self.settings = settings
         self.log = log
         self.metrics = GatewayMetrics()
+        self._collect = collect
         self.wheel = TimerWheel(clock)
         self.state = self._open_state(now_ms)
         self.tasks = TaskKeeper(self._task_died)
@@ -176,10 +184,7 @@ class Gateway:
     def _build_signer(self) -> IdentitySigner:
         key = self.settings.identity_signing_key
         if key is None:
-            self.log.warning(
-                "identities are signed with a key made for this process: upstreams cannot verify them. "
-                "Set GATEWAY_IDENTITY_SIGNING_KEY (gateway identity-key makes one)."
-            )
+            self.log.warning(UNVERIFIABLE)
             return IdentitySigner()
         return IdentitySigner(key.reveal())
 
@@ -262,8 +267,12 @@ class Gateway:
     def _readyz(self, _: Exchange) -> Reply:
         return readyz(ServedConfiguration(self.configuration), self.state, draining=self.draining)
 
-    def _metrics_text(self, x: Exchange) -> Reply:
-        return metrics_text(x.head.values(b"authorization"), self.settings.metrics_token, self.metrics.render)
+    def _metrics_text(self, x: Exchange) -> Reply | Awaitable[Reply]:
+        open_metrics(x.head.values(b"authorization"), self.settings.metrics_token)
+        return metrics_reply(self.metrics.render()) if self._collect is None else self._metrics_of_all(self._collect)
+
+    async def _metrics_of_all(self, collect: Callable[[], Awaitable[bytes]]) -> Reply:
+        return metrics_reply(await collect())
 
     def _task_died(self, name: str, error: BaseException) -> None:
         self.log.error("a task died", task=name, exc=error)

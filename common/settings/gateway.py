@@ -40,6 +40,7 @@ class GatewaySettings:
     """Off: h11 reads every head, the plain ones too."""
     metrics_token: Secret | None = None
     shutdown_timeout_s: float = 15.0
+    workers: int = 1
 
     oidc_issuer: str = ""
     oidc_client_id: str = ""
@@ -75,7 +76,7 @@ class GatewaySettings:
     postgres_pool_max: int = 10
     postgres_synchronous_commit: Literal["off", "on"] = "off"
     replica_id: str = ""
-    """`""`: the process names itself."""
+    """`""`: the process names itself. Of several workers each adds its number."""
 
     access_url: str = ""
     """Without a trailing slash."""

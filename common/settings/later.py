@@ -29,7 +29,5 @@ LATER = frozenset(
         "GATEWAY_UPSTREAM_TLS_CA",
         "GATEWAY_UPSTREAM_TLS_CERT",
         "GATEWAY_UPSTREAM_TLS_KEY",
-        # several workers
-        "GATEWAY_WORKERS",
     }
 )

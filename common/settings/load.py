@@ -87,6 +87,12 @@ def _state_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
         return []
     scheme = url.reveal().partition(":")[0]
     problems = []
+    workers = values.get("GATEWAY_WORKERS")
+    if isinstance(workers, int) and workers > 1 and scheme == "memory":
+        problems.append(
+            "GATEWAY_WORKERS: several workers need a shared state, or each has sessions and limits of its own; set "
+            "GATEWAY_STATE_URL to Redis or Postgres, or GATEWAY_WORKERS to 1"
+        )
     if values.get("GATEWAY_CONFIG_SOURCE") == "store" and scheme == "memory":
         problems.append("GATEWAY_CONFIG_SOURCE: store needs a shared state; set GATEWAY_STATE_URL to Redis or Postgres")
     if "GATEWAY_REDIS_SENTINEL_MASTER" in given and not scheme.startswith("redis"):

@@ -69,6 +69,13 @@ PROCESS = Section(
             Seconds(0, 3_600_000),
             "How long open connections may take to finish after SIGTERM or SIGINT.",
         ),
+        _named(
+            "GATEWAY_WORKERS",
+            "1",
+            Integer(1, 256),
+            "Processes that serve the port, with one more that supervises them. Several need a shared state. Bounds on "
+            "connections and requests are those of one worker, and so are breakers and cached decisions.",
+        ),
     ),
 )
 
@@ -248,7 +255,7 @@ STATE = Section(
             "GATEWAY_POSTGRES_POOL_MAX",
             "10",
             Integer(2, 1_000),
-            "Connections of one process to Postgres, opened as they are needed.",
+            "Connections of one worker to Postgres, opened as they are needed.",
         ),
         _named(
             "GATEWAY_POSTGRES_SYNCHRONOUS_COMMIT",
@@ -261,7 +268,7 @@ STATE = Section(
             "GATEWAY_REPLICA_ID",
             "",
             p.REPLICA_ID,
-            "What this process is called among the replicas.",
+            "What this gateway is called among the replicas. Of several workers each adds its number: `a-1`, `a-2`.",
             default_words="host name and process id",
         ),
     ),
@@ -299,7 +306,7 @@ ACCESS = Section(
             Milliseconds(0, DAY_MS),
             "How long beyond that an allowing decision serves while Access is away.",
         ),
-        _named("GATEWAY_ACCESS_CACHE_MAX", "100000", Integer(1, 10_000_000), "Decisions kept."),
+        _named("GATEWAY_ACCESS_CACHE_MAX", "100000", Integer(1, 10_000_000), "Decisions that a worker keeps."),
         _named(
             "GATEWAY_ACCESS_BREAKER_FAILURES",
             "5",
@@ -351,13 +358,13 @@ IDENTITY = Section(
 DOWNSTREAM = Section(
     "Callers",
     (
-        _named("GATEWAY_MAX_CONNECTIONS", "10000", COUNT, "Open connections; one more gets 503."),
-        _named("GATEWAY_MAX_PENDING_REQUESTS", "1000", COUNT_OR_OFF, "Requests inside the gateway; 0 sets no bound."),
+        _named("GATEWAY_MAX_CONNECTIONS", "10000", COUNT, "Open connections of a worker; one more gets 503."),
+        _named("GATEWAY_MAX_PENDING_REQUESTS", "1000", COUNT_OR_OFF, "Requests inside a worker; 0 sets no bound."),
         _named(
             "GATEWAY_MAX_CONCURRENT_REQUESTS",
             "1000",
             COUNT_OR_OFF,
-            "Requests that talk to an upstream; 0 sets no bound.",
+            "Requests of a worker that talk to an upstream; 0 sets no bound.",
         ),
         _named("GATEWAY_MAX_HEAD_BYTES", "32768", Integer(1_024, 1_048_576), "Bytes of a request head."),
         _named("GATEWAY_MAX_HEADERS", "100", Integer(1, 10_000), "Header lines of a request."),
@@ -375,7 +382,12 @@ DOWNSTREAM = Section(
 UPSTREAMS = Section(
     "Upstreams",
     (
-        _named("GATEWAY_UPSTREAM_POOL_MAX", "256", Integer(1, 100_000), "Idle connections kept to one upstream."),
+        _named(
+            "GATEWAY_UPSTREAM_POOL_MAX",
+            "256",
+            Integer(1, 100_000),
+            "Idle connections that a worker keeps to one upstream.",
+        ),
         _named("GATEWAY_UPSTREAM_POOL_IDLE_MS", "30000", TIMEOUT, "How long an idle one is kept."),
         _named(
             "GATEWAY_UPSTREAM_ATTEMPT_TIMEOUT_MS",
@@ -432,14 +444,14 @@ WEBSOCKETS = Section(
             "GATEWAY_WS_MAX_CONNECTIONS",
             "1000",
             COUNT_OR_OFF,
-            "WebSockets of this process, handshakes included; one more gets 503. 0 sets no bound.",
+            "WebSockets of a worker, handshakes included; one more gets 503. 0 sets no bound.",
         ),
         _named(
             "GATEWAY_WS_MAX_PER_PRINCIPAL",
             "50",
             COUNT_OR_OFF,
-            "WebSockets of one subject, or of one address where nobody is authenticated; one more gets 429. "
-            "0 sets no bound.",
+            "WebSockets of one subject at a worker, or of one address where nobody is authenticated; one more gets "
+            "429. 0 sets no bound.",
         ),
         _named("GATEWAY_WS_HANDSHAKE_TIMEOUT_MS", "10000", TIMEOUT, "Budget of the handshake with the upstream."),
         _named(

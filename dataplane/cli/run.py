@@ -7,14 +7,14 @@ import sys
 
 import typer
 
-HELP = """Run the data plane in this process, configured by GATEWAY_* variables.
+HELP = """Run the data plane, configured by GATEWAY_* variables: one process, or GATEWAY_WORKERS of them on one port.
 
 \b
 Examples:
   GATEWAY_CONFIG=routes.json gateway run
   GATEWAY_ENV=production GATEWAY_CONFIG=/etc/gateway/routes.json gateway run
 
-SIGTERM and SIGINT drain: open requests finish within GATEWAY_SHUTDOWN_TIMEOUT_MS, then the process ends with 0; a
+SIGTERM and SIGINT drain: open requests finish within GATEWAY_SHUTDOWN_TIMEOUT_MS, then the program ends with 0; a
 second one ends it at once. SIGHUP reads the route table again.
 Wrong settings end it with 1 before it listens, every problem named. The variables are listed in docs/configuration.md.
 """
@@ -33,6 +33,8 @@ def register(app: typer.Typer) -> None:
                 typer.echo(f"gateway: {problem}", err=True)
             raise typer.Exit(1) from None
         from dataplane.workers.serve import raise_descriptor_limit, serve_alone
+        from dataplane.workers.several import serve_several
 
         raise_descriptor_limit()
-        raise typer.Exit(serve_alone(settings, sys.stdout.fileno()))
+        serve = serve_alone if settings.workers == 1 else serve_several
+        raise typer.Exit(serve(settings, sys.stdout.fileno()))

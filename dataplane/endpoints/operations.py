@@ -7,7 +7,7 @@ but the token of `/metrics`: no user agent and no address opens them.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from common.telemetry.metrics import TEXT_CONTENT_TYPE
@@ -79,11 +79,11 @@ def readyz(config: ConfigStatus, state: State, *, draining: bool) -> Reply:
     return json_reply(503, body, ((b"retry-after", RETRY_AFTER_S),))
 
 
-def metrics(authorization: Sequence[bytes], token: Secret | None, render: Callable[[], bytes]) -> Reply:
-    """The Prometheus text, for whoever shows the token.
+def open_metrics(authorization: Sequence[bytes], token: Secret | None) -> None:
+    """Let whoever shows the token pass; call it before anything is gathered or rendered.
 
     `authorization` are all values of that header. Without a token configured the endpoint does not exist
-    (`not_found`); with another one, none, or several headers it is `unauthorized`. `render` runs only behind the token.
+    (`not_found`); with another one, none, or several headers it is `unauthorized`.
     """
     if token is None:
         raise GatewayError("not_found", "no metrics token is configured")
@@ -94,7 +94,11 @@ def metrics(authorization: Sequence[bytes], token: Secret | None, render: Callab
             message="Send the metrics token as a bearer token.",
             headers=((b"www-authenticate", b"Bearer"),),
         )
-    return Reply(200, ((b"content-type", TEXT_CONTENT_TYPE), (b"cache-control", b"no-store")), render())
+
+
+def metrics_reply(text: bytes) -> Reply:
+    """The Prometheus text."""
+    return Reply(200, ((b"content-type", TEXT_CONTENT_TYPE), (b"cache-control", b"no-store")), text)
 
 
 def _is_bearer(value: bytes, token: Secret) -> bool:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from dataplane.exchange import Exchange
     from dataplane.replies import Reply
 
-OwnEndpoint = Callable[["Exchange"], "Reply"]
+OwnEndpoint = Callable[["Exchange"], "Reply | Awaitable[Reply]"]
 AuthEndpoint = Callable[["Exchange"], Awaitable["Reply"]]
 
 READ = frozenset(("GET", "HEAD"))
@@ -27,8 +27,11 @@ class Endpoints:
         self._operations = operations
         self._authentication = authentication
 
-    def operations(self, x: Exchange) -> Reply | None:
-        """Health, readiness and metrics: answered on every name, with and without a route table."""
+    def operations(self, x: Exchange) -> Reply | Awaitable[Reply] | None:
+        """Health, readiness and metrics: answered on every name, with and without a route table.
+
+        Metrics of several processes take a moment; the rest is there at once.
+        """
         endpoint = self._operations.get(x.head.path)
         if endpoint is None or x.head.method not in READ:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from common.telemetry.metrics import Numbers
-from dataplane.metrics import GatewayMetrics
+from dataplane.metrics import WORKER_END_REASONS, GatewayMetrics
 
 
 class Totals:
@@ -19,7 +19,7 @@ class Totals:
         self._sum = GatewayMetrics()
         self._live: dict[int, Numbers] = {}
         self._ended: Numbers = {}
-        self._ends: dict[str, int] = {}
+        self._ends = dict.fromkeys(WORKER_END_REASONS, 0)
 
     def tell(self, worker: int, numbers: Numbers) -> None:
         """What a worker says now replaces what it said before."""
@@ -36,8 +36,8 @@ class Totals:
             self._ended = registry.dump_rising()
 
     def count_end(self, reason: str) -> None:
-        """Count a worker that ended by itself."""
-        self._ends[reason] = self._ends.get(reason, 0) + 1
+        """Count a worker that ended by itself; `reason` is one of `WORKER_END_REASONS`."""
+        self._ends[reason] += 1
 
     def render(self, states: Mapping[str, int]) -> bytes:
         """The Prometheus text of all together. `states` says how many workers are in which."""

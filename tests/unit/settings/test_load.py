@@ -224,3 +224,12 @@ def test_the_settings_are_frozen_and_name_what_a_route_falls_back_to() -> None:
     assert (defaults.upstream_attempt_ms, defaults.max_body_bytes, defaults.access_stale_grace_ms) == (1234, 0, 7)
     assert GatewaySettings().route_defaults == type(defaults)()
     assert settings.config == Path("gateway.json")
+
+
+@pytest.mark.parametrize("base", [MINIMAL, PRODUCTION])
+def test_several_workers_need_a_shared_state(base: dict[str, str]) -> None:
+    (problem,) = problems(base, WORKERS="2")
+    assert problem.startswith("GATEWAY_WORKERS: several workers need a shared state")
+    assert load(base, WORKERS="2", STATE_URL="redis://localhost/0").workers == 2
+    assert load(base, WORKERS="1").workers == 1
+    assert problems(base, WORKERS="0") == problems(base, WORKERS="auto") != ()
