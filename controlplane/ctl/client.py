@@ -70,6 +70,8 @@ class Api:
             follow_redirects=False,
             trust_env=False,
             timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            # A connection that is kept while a person thinks may be closed just as the change is sent on it.
+            limits=httpx.Limits(max_keepalive_connections=0),
         )
 
     def close(self) -> None:

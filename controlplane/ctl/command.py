@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Generator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.telemetry.redact import escape_controls
-from controlplane.ctl.screen import Screen
+from controlplane.ctl.screen import Screen, give_up_stdout
 
 if TYPE_CHECKING:
     from controlplane.ctl.client import Api
@@ -66,3 +67,10 @@ def running(context: typer.Context, *, as_json: bool) -> Generator[Command]:
     except CtlError as error:
         screen.failure(error)
         raise typer.Exit(error.exit_code) from None
+    except OSError as error:
+        # Only the output is left to fail. A reader that went away wants to hear nothing.
+        if error.errno == errno.EPIPE:
+            raise
+        give_up_stdout()
+        screen.failure(CtlError(f"The output cannot be written: {error.strerror or error}."))
+        raise typer.Exit(CtlError.exit_code) from None

@@ -67,9 +67,15 @@ class NotServed(CtlError):
     code = "not_served"
 
     def __init__(
-        self, revision: int, wait_s: float, items: Sequence[dict[str, Any]], behind: Sequence[dict[str, Any]]
+        self,
+        revision: int,
+        wait_s: float,
+        items: Sequence[dict[str, Any]],
+        behind: Sequence[dict[str, Any]],
+        trouble: str,
     ) -> None:
         who = f"{len(behind)} of {len(items)} replicas do not serve it" if items else "no replica is alive"
+        who = f"the replicas cannot be seen ({trouble})" if trouble else who
         super().__init__(
             f"Revision {revision} is published and stays so, but after {wait_s:g} seconds {who}. "
             "See: gatewayctl replicas"

@@ -75,21 +75,31 @@ def wait_for_replicas(command: Command, revision: int, wait_s: float) -> list[Re
     """The live replicas, once each serves the revision or a later one. Raises `NotServed` when that takes
     longer than `wait_s`.
     """
-    from controlplane.ctl.client import records
     from controlplane.ctl.failures import NotServed
 
     deadline = now_s() + wait_s
     told = ""
     with command.screen.progress() as show:
         while True:
-            items = records(command.api.get("/v1/replicas").value["items"])
+            items, trouble = _seen(command)
             behind = [item for item in items if item["revision"] < revision]
-            state = f"{len(items) - len(behind)} of {len(items)} replicas serve revision {revision}"
+            state = trouble or f"{len(items) - len(behind)} of {len(items)} replicas serve revision {revision}"
             if state != told:
                 show(state)
                 told = state
             if items and not behind:
                 return items
             if now_s() >= deadline:
-                raise NotServed(revision, wait_s, items, behind)
+                raise NotServed(revision, wait_s, items, behind, trouble)
             pause(POLL_S)
+
+
+def _seen(command: Command) -> tuple[list[Record], str]:
+    """The live replicas, and why they cannot be seen: the revision is published, so that is waited out too."""
+    from controlplane.ctl.client import records
+    from controlplane.ctl.failures import Refused, Unreached
+
+    try:
+        return records(command.api.get("/v1/replicas").value["items"]), ""
+    except (Refused, Unreached) as failure:
+        return [], str(failure)

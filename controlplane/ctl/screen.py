@@ -6,11 +6,15 @@ Colour is for terminals, and only without NO_COLOR.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
+
+import typer
 
 from common.json_text import json_text
 from common.telemetry.redact import escape_controls
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
 
 UNCUT = 1_000_000
 """The width of what is no terminal: a program reads whole lines."""
+
+HEAD_LINES = 2
+"""Of a unified diff: the names of both sides."""
 
 _FRACTION = re.compile(r"\.[0-9]+")
 _LINE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -73,11 +80,20 @@ class Screen:
 
     def diff(self, difference: dict[str, Any], console: Console | None = None) -> None:
         """A difference as the control plane tells it: what it comes to, and the unified text."""
+        from rich.segment import Segment, Segments
+        from rich.style import Style
+
         console = console or self.out
         console.print(plain(summary_of(difference), "bold"), soft_wrap=True)
-        for text in str(difference.get("unified", "")).splitlines():
-            style = "bold" if text.startswith(("--- ", "+++ ")) else _LINE_STYLES.get(text[:1], "")
-            console.print(plain(text, style), soft_wrap=True)
+        styles = {mark: Style.parse(style) for mark, style in _LINE_STYLES.items()}
+        heading = Style.parse("bold")
+        # Laid out by itself: of a large table there are half a million lines, and as texts each takes 150 µs.
+        lines = str(difference.get("unified", "")).splitlines()
+        segments = []
+        for number, line in enumerate(lines):
+            style = heading if number < HEAD_LINES else styles.get(line[:1])
+            segments += [Segment(escape_controls(line), style), Segment.line()]
+        console.print(Segments(segments), soft_wrap=True, end="")
 
     def warnings(self, found: Sequence[dict[str, Any]]) -> None:
         """Permissive settings of a table, beside the result."""
@@ -101,7 +117,7 @@ class Screen:
     def failure(self, error: CtlError) -> None:
         """Why it was not done, on standard error."""
         if self.as_json:
-            write(json_text({"error": error.code, "message": str(error), **error.details()}) + "\n", sys.stderr)
+            write(json_text({"error": error.code, "message": str(error), **error.details()}) + "\n", to_stderr=True)
             return
         self.problems(error.problems)
         self.err.print(plain(f"gatewayctl: {error}"), soft_wrap=True)
@@ -150,11 +166,18 @@ def summary_of(difference: dict[str, Any]) -> str:
     return ", ".join(counts) or "No difference."
 
 
-def write(text: str, stream: TextIO | None = None) -> None:
-    """Write as it is, at once: what cannot be written (a full disk, a closed pipe) is an error here and not later."""
-    stream = stream or sys.stdout
-    stream.write(text)
-    stream.flush()
+def write(text: str, *, to_stderr: bool = False) -> None:
+    """Write as it is, in UTF-8 as JSON is whatever the locale says, and at once: what cannot be written (a full disk, a
+    closed pipe) is an error here and not later.
+    """
+    typer.echo(text.encode("utf-8"), nl=False, err=to_stderr)
+
+
+def give_up_stdout() -> None:
+    """Throw away what is left to be written: at the end of the program it would fail once more."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
 
 
 def _console(stream: TextIO) -> Console:

@@ -138,6 +138,14 @@ async def test_pages_without_end_are_given_up() -> None:
     assert "pages without an end" in told
 
 
+async def test_a_connection_serves_one_call() -> None:
+    """One that is kept while a person thinks may be closed just as the change is sent, and nobody knew its outcome."""
+    async with upstream(answers_with(page([REVISION] * 200, "next"))) as peer:
+        ended = await gatewayctl("config", "history", "--limit", "300", "--json", url=peer.url)
+    assert ended.exit_code == 0
+    assert (peer.connections, len(peer.requests)) == (2, 2)
+
+
 async def test_the_token_goes_in_the_authorization_header_and_nowhere_else() -> None:
     async with upstream(answers_with(page([]))) as peer:
         await gatewayctl(

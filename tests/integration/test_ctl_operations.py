@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.state.ports import NewSession
+from common.state.ports import NewSession, StateUnavailable
 from controlplane.ctl import replicas
 from tests.support.control import Control, route_table
 from tests.support.ctl import Operator, served
@@ -122,6 +122,30 @@ class TestWaiting:
         assert ended.exit_code == 1
         assert "no replica is alive" in ended.stderr
         assert await operator.active() == 1
+
+    async def test_an_outage_is_waited_out_since_the_revision_is_published(
+        self, operator: Operator, table: str, steps: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        state = operator.control.state
+        alive = state.list_heartbeats
+
+        async def down() -> Any:
+            raise StateUnavailable("away")
+
+        async def comes_back() -> None:
+            monkeypatch.setattr(state, "list_heartbeats", alive)
+            await state.beat("a", 1, "", 60_000)
+
+        monkeypatch.setattr(state, "list_heartbeats", down)
+        steps(comes_back)
+        ended = await operator.run("config", "push", table, "--yes", "--wait")
+        assert ended.exit_code == 0
+        assert "The shared state does not answer" in ended.stderr
+        monkeypatch.setattr(state, "list_heartbeats", down)
+        steps()
+        failed = await operator.run("config", "push", table, "--yes", "--wait", "--json")
+        assert (failed.exit_code, failed.failure["error"], failed.failure["revision"]) == (1, "not_served", 1)
+        assert "the replicas cannot be seen (The shared state" in failed.failure["message"]
 
     async def test_a_table_without_a_difference_is_waited_for_too(
         self, operator: Operator, table: str, steps: Callable[..., None]

@@ -186,3 +186,27 @@ async def test_the_token_is_in_no_list_of_processes(operator: Operator) -> None:
     assert refused.returncode == 2
     helped = await run(operator, "--help")
     assert "--token" not in helped.stdout
+
+
+async def test_output_that_cannot_be_written_is_a_failure(operator: Operator) -> None:
+    def fill(*arguments: str) -> tuple[int, bytes]:
+        with Path("/dev/full").open("wb") as full:
+            argv = [sys.executable, *PROGRAM, *arguments]
+            env = environment(operator.url)
+            ended = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, env=env, timeout=60, check=False)
+        return ended.returncode, ended.stderr
+
+    for arguments in (("config", "get"), ("config", "history"), ("config", "history", "--json")):
+        code, said = await asyncio.to_thread(fill, *arguments)
+        assert code == 1
+        assert b"The output cannot be written: No space left on device" in said
+
+
+async def test_a_locale_without_a_character_gets_it_escaped_and_json_stays_json(operator: Operator) -> None:
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    _, shown = await talk(operator, "config", "history", columns=52, **ascii_only)
+    assert "\\u2026" in shown
+    table = {**route_table("a"), "hosts": ["b\u00fccher.example"]}
+    assert (await operator.control.put(table, 2)).status_code == 201
+    got = await run(operator, "config", "get", **ascii_only)
+    assert json.loads(got.stdout) == table
