@@ -15,6 +15,7 @@ from controlplane.authentication import Authenticator
 from controlplane.boundary import Boundary
 from controlplane.config import api as config
 from controlplane.config.service import ConfigService
+from controlplane.console import pages as console
 from controlplane.decisions import api as decisions
 from controlplane.decisions.service import DecisionsService
 from controlplane.errors import handle_errors
@@ -39,6 +40,7 @@ ROUTERS = (
     audit.router,
     health.router,
     openapi.router,
+    console.router,
 )
 
 
