@@ -17,12 +17,13 @@ DEPLOY = ROOT / "deploy"
 
 ReadFile = Callable[[str], bytes]
 
+CONTROL_TOKEN = "e5f7092b4d6f8a0c2e49d2f4a6c8e0b1d3f5a7c9e1b3d5f70b2d4f6a8c0e1d3f"
 SECRETS = {
     "oidc_client_secret": "6c9b3a5e1f7d4c20a8b9e3d7f1c5a6042f6e8d9c0b1a3e57",
     "session_secret": "9d2f4a6c8e0b1d3f5a7c9e1b3d5f7a9c0e2b4d6f8a1c3e5f7092b4d6f8a0c2e4",
     "metrics_token": "1b3d5f7a9c0e2b4d6f8a1c3e5f7092b4d6f8a0c2e49d2f4a6c8e0b1d3f5a7c9e",
     "access_token": "5a7c9e1b3d5f7a9c0e2b4d6f8a1c3e5f7092b4d6f8a0c2e49d2f4a6c8e0b1d3f",
-    "control_tokens": '{"e5f7092b4d6f8a0c2e49d2f4a6c8e0b1d3f5a7c9e1b3d5f70b2d4f6a8c0e1d3f": {"operator": "ann", "scope": "config"}}',
+    "control_tokens": f'{{"{CONTROL_TOKEN}": {{"operator": "ann", "scope": "config"}}}}',
     "state_url": "postgres://data:7a9c0e2b4d6f8a1c@db/gateway",
     "control_state_url": "postgres://control:8a1c3e5f7092b4d6@db/gateway",
     "owner_state_url": "postgres://owner:0c2e49d2f4a6c8e0@db/gateway",
