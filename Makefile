@@ -2,7 +2,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help dev check format test bench migrate lock clean
+.PHONY: help dev check format test bench migrate lock build sbom clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,13 @@ lock: ## Pin every Python package again, with hashes and without addresses (need
 	$(COMPILE) --group test --group bench --constraint requirements.lock --output-file requirements-test.lock
 	$(COMPILE:pyproject.toml=) --group build --constraint requirements-test.lock --output-file requirements-build.lock
 	$(COMPILE:pyproject.toml=) --group node --output-file requirements-node.lock
+
+build: ## Make wheel and sdist in dist/
+	@$(VENV)/bin/python -m hatchling build
+
+sbom: ## Write dist/sbom.json, the bill of materials (CycloneDX)
+	@mkdir -p dist
+	@$(VENV)/bin/cyclonedx-py requirements requirements.lock --output-reproducible --of JSON -o dist/sbom.json
 
 clean: ## Remove what the other targets made in this folder
 	rm -rf $(VENV) tests/support/node/node_modules docs/examples/upstream_identity/node_modules
