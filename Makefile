@@ -2,7 +2,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help dev check format test bench migrate lock build sbom clean
+.PHONY: help dev check format test bench migrate lock build docs sbom clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ lock: ## Pin every Python package again, with hashes and without addresses (need
 
 build: ## Make wheel and sdist in dist/
 	@$(VENV)/bin/python -m hatchling build
+
+docs: ## Write the documentation as a site to dist/site
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet -f deploy/docs/mkdocs.yml
 
 sbom: ## Write dist/sbom.json, the bill of materials (CycloneDX)
 	@mkdir -p dist

@@ -1,0 +1,44 @@
+"""The documentation as a site: it builds without a warning, and loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.deployments import DEPLOY, ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    program = Path(sys.executable).with_name("mkdocs")
+    built = subprocess.run(
+        [program, "build", "--strict", "--quiet", "-f", DEPLOY / "docs/mkdocs.yml", "-d", folder],
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_every_page_is_in_it(site: Path) -> None:
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    pages = {page.with_name("index.html") if page.name == "README.html" else page for page in pages}
+    assert {page for page in pages if "node_modules" not in page.parts} <= {
+        path.relative_to(site) for path in site.rglob("*.html")
+    }
+
+
+def test_a_reader_without_the_internet_reads_all_of_it(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        loaded = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"']?(https?://[^\"' >]+)", text)
+        assert loaded == []
