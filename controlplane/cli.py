@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from controlplane import migrate
+from controlplane import migrate_command
 
 HELP = """Run the control plane, configured by GATEWAY_CONTROL_* variables.
 
@@ -26,7 +26,13 @@ every problem named. The variables are listed in docs/configuration.md.
 def build() -> typer.Typer:
     """The application with every command."""
     # A traceback with local variables would print secrets.
-    app = typer.Typer(name="gateway-control", help=HELP, add_completion=False, pretty_exceptions_show_locals=False)
+    app = typer.Typer(
+        name="gateway-control",
+        help=HELP,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_show_locals=False,
+    )
 
     @app.callback(invoke_without_command=True)
     def control(context: typer.Context) -> None:
@@ -37,7 +43,7 @@ def build() -> typer.Typer:
     def serve() -> None:
         raise typer.Exit(run())
 
-    migrate.register(app)
+    migrate_command.register(app)
     return app
 
 

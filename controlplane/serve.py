@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 import socket
 import sys
-from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-import uvicorn
-
+from common.serving import Server, listening_socket
 from common.state.open import StateOptions, open_state
 from common.state.ports import StateMisconfigured
 from common.telemetry.state_watch import StateMetrics
@@ -23,16 +19,6 @@ if TYPE_CHECKING:
     from common.settings.control import ControlSettings
     from common.state.ports import ControlState
     from common.telemetry.log import Log
-
-_BACKLOG = 1_024
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server whose signals are handled here: a stop that was asked for ends with exit code 0."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
 
 
 def run(settings: ControlSettings) -> int:
@@ -75,7 +61,7 @@ def open_control_state(settings: ControlSettings, log: Log, metrics: ControlMetr
 async def serve(settings: ControlSettings, log: Log) -> int:
     """Run until SIGTERM or SIGINT; the exit code. A second signal does not wait for open requests."""
     try:
-        sock = listen(settings.host, settings.port)
+        sock = listening_socket(settings.host, settings.port)
     except OSError as error:
         reason = error.strerror or str(error)
         log.error("cannot listen: free the address or set GATEWAY_CONTROL_HOST and _PORT", error=reason)
@@ -99,49 +85,24 @@ async def serve(settings: ControlSettings, log: Log) -> int:
     return 0
 
 
+class _Server(Server):
+    """Says to whoever waits for replicas that the process ends."""
+
+    def __init__(self, plane: ControlPlane, settings: ControlSettings) -> None:
+        super().__init__(plane.app, drain_s=settings.gateways.shutdown_timeout_s)
+        self._plane = plane
+
+    def end(self) -> None:
+        super().end()
+        self._plane.drain()
+
+
 async def _run(plane: ControlPlane, settings: ControlSettings, sock: socket.socket, log: Log) -> None:
-    server = _Server(
-        uvicorn.Config(
-            plane.app,
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            # The address of the socket is what failures are counted by: no header may claim another.
-            proxy_headers=False,
-            timeout_graceful_shutdown=max(1, round(settings.gateways.shutdown_timeout_s)),
-        )
-    )
-
-    def end() -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
-        plane.drain()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
+    server = _Server(plane, settings)
+    server.end_at_signals()
     host, port = sock.getsockname()[:2]
     operators = sorted({token.operator for token in settings.tokens})
     log.info(
         "listening", host=host, port=port, pid=os.getpid(), backend=plane.process.state.backend, operators=operators
     )
     await server.serve(sockets=[sock])
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; raises `OSError`."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    sock = socket.socket(family, kind, protocol)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        sock.listen(_BACKLOG)
-    except OSError:
-        sock.close()
-        raise
-    return sock

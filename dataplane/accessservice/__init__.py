@@ -7,10 +7,3 @@
 question of `conformance` and says what is wrong with its answers. One event loop, no state but the policy. What cannot
 be decided is never allowed: a bad request is 400, a bug is 500, and the gateway takes both for "no decision".
 """
-
-from __future__ import annotations
-
-from dataplane.accessservice.app import access_app
-from dataplane.accessservice.policy import Policy, PolicyInvalid, read_policy
-
-__all__ = ["Policy", "PolicyInvalid", "access_app", "read_policy"]

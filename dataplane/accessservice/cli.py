@@ -10,17 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
-from common.settings.access_service import ACCESS_SERVICE, load_access_service_settings
-from common.settings.errors import SettingsInvalid
-from common.settings.parsers import SERVICE_URL
-from common.settings.read import read_small_file, read_variables
-from common.settings.secret import Secret
-from dataplane.access.protocol import DECISIONS_PATH
-
 if TYPE_CHECKING:
+    from common.settings.secret import Secret
     from dataplane.accessservice.conformance import Pair, Target
 
 HELP = """Serve decisions of a policy file to the gateway, or check any Access service against the protocol.
@@ -40,7 +33,7 @@ The policy is watched: a valid change counts at once, an invalid one changes not
 (`user-1:`) asks without one. Exit codes: 0 served or passed, 1 failed, 2 wrong usage.
 """
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_show_locals=False)
 
 
 def main() -> None:
@@ -110,6 +103,8 @@ def gateway_access(
 
 
 def _serve(policy: Path) -> int:
+    from common.settings.access_service import load_access_service_settings
+    from common.settings.errors import SettingsInvalid
     from common.telemetry.line_writer import LineWriter
     from common.telemetry.log import Log
     from dataplane.accessservice.policy import PolicyInvalid
@@ -143,6 +138,7 @@ def _refuse(problems: Iterable[str]) -> int:
 
 
 def _check(target: Target, *, as_json: bool) -> int:
+    import orjson
     from rich.console import Console
 
     from dataplane.accessservice.conformance import run_checks
@@ -157,6 +153,9 @@ def _check(target: Target, *, as_json: bool) -> int:
 
 
 def _url(text: str) -> str:
+    from common.settings.parsers import SERVICE_URL
+    from dataplane.access.protocol import DECISIONS_PATH
+
     try:
         url = SERVICE_URL(text)
     except ValueError as error:
@@ -178,6 +177,10 @@ def _pair(option: str, text: str) -> Pair:
 
 
 def _token(token: str, token_file: str, environ: Mapping[str, str]) -> Secret:
+    from common.settings.access_service import ACCESS_SERVICE
+    from common.settings.read import read_small_file, read_variables
+    from common.settings.secret import Secret
+
     if token and token_file:
         raise typer.BadParameter("--token and --token-file are both given; keep one")
     if token or token_file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -26,7 +25,12 @@ def build() -> typer.Typer:
     """The application with every command."""
     # A traceback with local variables would print secrets.
     app = typer.Typer(
-        name="gateway", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False
+        name="gateway",
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_show_locals=False,
     )
 
     @app.callback()
@@ -49,6 +53,8 @@ def build() -> typer.Typer:
 def _print_version(wanted: bool) -> None:
     if not wanted:
         return
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         number = version("wicketgate")
     except PackageNotFoundError:

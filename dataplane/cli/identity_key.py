@@ -9,8 +9,6 @@ from typing import Annotated
 import orjson
 import typer
 
-from common.identity.signature import SigningKeyInvalid, load_key, new_private_key_pem, public_pem
-
 VARIABLE = "GATEWAY_IDENTITY_SIGNING_KEY"
 KEY_FILE_MAX_BYTES = 65_536  # a PEM of P-256 has about 240
 
@@ -56,6 +54,8 @@ def private_key_in(environment: Mapping[str, str]) -> str:
 
 def public_key_in(environment: Mapping[str, str]) -> str:
     """The SPKI PEM of the key that the environment gives. Raises `KeyUnavailable`."""
+    from common.identity.signature import SigningKeyInvalid, load_key, public_pem
+
     try:
         return public_pem(load_key(private_key_in(environment)))
     except SigningKeyInvalid as error:
@@ -86,5 +86,7 @@ def register(app: typer.Typer, environment: Mapping[str, str]) -> None:
 
 
 def _new_pair() -> dict[str, str]:
+    from common.identity.signature import load_key, new_private_key_pem, public_pem
+
     private = new_private_key_pem()
     return {"privateKey": private, "publicKey": public_pem(load_key(private))}

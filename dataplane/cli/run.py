@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
+
+from dataplane.cli.settings import settings_of_environment
 
 HELP = """Run the data plane, configured by GATEWAY_* variables: one process, or GATEWAY_WORKERS of them on one port.
 
@@ -23,15 +24,7 @@ Wrong settings end it with 1 before it listens, every problem named. The variabl
 def register(app: typer.Typer) -> None:
     @app.command("run", help=HELP)
     def run() -> None:
-        from common.settings.errors import SettingsInvalid
-        from common.settings.load import load_gateway_settings
-
-        try:
-            settings = load_gateway_settings(os.environ)
-        except SettingsInvalid as invalid:
-            for problem in invalid.problems:
-                typer.echo(f"gateway: {problem}", err=True)
-            raise typer.Exit(1) from None
+        settings = settings_of_environment()
         from dataplane.workers.serve import raise_descriptor_limit, serve_alone
         from dataplane.workers.several import serve_several
 

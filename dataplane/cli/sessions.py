@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 from typing import TYPE_CHECKING
 
 import typer
+
+from dataplane.cli.settings import settings_of_environment
 
 if TYPE_CHECKING:
     from common.settings.gateway import GatewaySettings
@@ -32,15 +31,7 @@ def register(app: typer.Typer) -> None:
         subject: str = typer.Option(..., help="The subject whose sessions end."),
         as_json: bool = typer.Option(False, "--json", help="Print JSON."),
     ) -> None:
-        from common.settings.errors import SettingsInvalid
-        from common.settings.load import load_gateway_settings
-
-        try:
-            settings = load_gateway_settings(os.environ)
-        except SettingsInvalid as invalid:
-            for problem in invalid.problems:
-                typer.echo(f"gateway: {problem}", err=True)
-            raise typer.Exit(1) from None
+        settings = settings_of_environment()
         if settings.state_url.reveal().startswith("memory:"):
             typer.echo(
                 "gateway: GATEWAY_STATE_URL is memory://local: sessions live inside the gateway's own process, and no "
@@ -48,6 +39,9 @@ def register(app: typer.Typer) -> None:
                 err=True,
             )
             raise typer.Exit(1)
+        import asyncio
+        import json
+
         from common.state.ports import StateUnavailable
 
         try:

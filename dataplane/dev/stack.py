@@ -16,7 +16,8 @@ from common.identity.signature import IdentitySigner, new_private_key_pem
 from common.settings.gateway import GatewaySettings
 from common.settings.secret import Secret
 from common.telemetry.log import Log
-from dataplane.accessservice import access_app, read_policy
+from dataplane.accessservice.app import access_app
+from dataplane.accessservice.policy import read_policy
 from dataplane.dev.authorization import Client
 from dataplane.dev.provider import DevelopmentProvider
 from dataplane.dev.servers import loopback_socket, origin_of, serving

@@ -10,8 +10,9 @@ import pytest
 from starlette.types import ASGIApp
 
 from common.settings.secret import Secret
-from dataplane.accessservice import access_app, read_policy
+from dataplane.accessservice.app import access_app
 from dataplane.accessservice.conformance import Pair, Report, Result, Target, run_checks
+from dataplane.accessservice.policy import read_policy
 from tests.support.access_services import (
     MEMBER,
     MISTAKES,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from dataplane.access.protocol import FailureKind, parse_decision
-from dataplane.accessservice import cli, read_policy
+from dataplane.accessservice import cli
+from dataplane.accessservice.policy import read_policy
 from dataplane.accessservice.question import read_question
 from dataplane.metrics import GatewayMetrics
 

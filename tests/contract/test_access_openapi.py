@@ -16,8 +16,9 @@ from openapi_spec_validator import validate
 
 from common.settings.secret import Secret
 from dataplane.access.protocol import DECISIONS_PATH, AccessDecision, parse_decision, question
-from dataplane.accessservice import access_app, read_policy
+from dataplane.accessservice.app import access_app
 from dataplane.accessservice.conformance.checks import CHECKS
+from dataplane.accessservice.policy import read_policy
 from dataplane.accessservice.question import Question, read_question
 
 ROOT = Path(__file__).parents[2]

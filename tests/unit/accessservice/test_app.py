@@ -10,7 +10,8 @@ import pytest
 
 from common.settings.secret import Secret
 from common.telemetry.log import Log
-from dataplane.accessservice import access_app, read_policy
+from dataplane.accessservice.app import access_app
+from dataplane.accessservice.policy import read_policy
 from dataplane.accessservice.question import REQUEST_MAX_BYTES
 
 TOKEN = "a-token-that-stays-secret"

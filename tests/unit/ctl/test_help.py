@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -40,18 +38,6 @@ def test_the_version_is_printed_alone() -> None:
     result = CliRunner().invoke(build(), ["--version"])
     assert result.exit_code == 0
     assert re.fullmatch(r"wicketgate \S.*\n", result.stdout)
-
-
-def test_asking_for_help_loads_no_client_no_tables_and_no_server() -> None:
-    """Together they take twice as long as the help itself."""
-    script = (
-        "import sys; from typer.testing import CliRunner; from controlplane.ctl.app import build;"
-        "CliRunner().invoke(build(), ['config', 'push', '--help']);"
-        "print([name for name in sys.modules if name.partition('.')[0] in "
-        "('rich', 'httpx', 'fastapi', 'uvicorn', 'sqlalchemy', 'cryptography', 'orjson')])"
-    )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    assert result.stdout == "[]\n"
 
 
 def test_the_page_names_every_command_with_its_options() -> None:

@@ -11,7 +11,7 @@ import pytest
 from common.routetable.compiled import DeploymentDefaults
 from common.routetable.load import load_route_table
 from common.settings.secret import Secret
-from dataplane.accessservice import read_policy
+from dataplane.accessservice.policy import read_policy
 from dataplane.accessservice.question import Question
 from dataplane.dev import stack
 from dataplane.dev.accounts import GUEST, MEMBER, WORKSPACE_ID, Account
