@@ -16,6 +16,12 @@ from common.state.table_store import (
     Revision,
 )
 
+_HIGHEST = 2**63 - 1
+
+LIST_REVISIONS = (
+    "SELECT revision, time_ms, operator, action FROM revisions WHERE revision < $1 ORDER BY revision DESC LIMIT $2"
+)
+
 
 class PostgresRouteTable:
     """Implements `RouteTableWriter`; with the data plane's credentials only what `RouteTableReader` has succeeds."""
@@ -48,12 +54,7 @@ class PostgresRouteTable:
     async def list_revisions(self, before: int | None, limit: int) -> list[Revision]:
         """See `RouteTableWriter.list_revisions`."""
         with self._asking.measure("list_revisions"):
-            rows = await self._asking.rows(
-                "SELECT revision, time_ms, operator, action FROM revisions "
-                "WHERE $1::bigint IS NULL OR revision < $1 ORDER BY revision DESC LIMIT $2",
-                before,
-                limit,
-            )
+            rows = await self._asking.rows(LIST_REVISIONS, _HIGHEST if before is None else before, limit)
             return [Revision(*row) for row in rows]
 
     async def append_audit(self, entry: NewAuditEntry) -> AuditEntry:
@@ -77,9 +78,6 @@ class PostgresRouteTable:
             )
             entries = tuple(AuditEntry(*row) for row in rows[:limit])
             return AuditPage(entries, entries[-1].id if len(rows) > limit else None)
-
-
-_HIGHEST = 2**63 - 1
 
 
 def audit_statement(*columns: str) -> str:
