@@ -7,7 +7,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -258,6 +259,86 @@ async def test_a_migration_that_waits_for_a_lock_gives_up_and_changes_nothing(
     finally:
         await holder.close()
     assert await objects(server, "locked") == before
+
+
+CALLS_OF_0001 = {
+    "control": [
+        ("SELECT * FROM move_pointer($1, 'x', '', '', '', '', '', '')", "{n}"),
+        ("SELECT * FROM append_audit($1, '', '', '', '', '')", "by the release before"),
+    ],
+    "data": [
+        ("SELECT * FROM create_session($1, 'alice', '', '{r}', 3600000, 3600000, 5)", "old {n}"),
+        ("SELECT * FROM create_session($1, 'bob', '', '{r}', 3600000, 3600000, 0)", "gone {n}"),
+        ("SELECT * FROM read_sessions(ARRAY[$1])", "old {n}"),
+        ("SELECT * FROM touch_session($1, 3600000)", "old {n}"),
+        ("SELECT delete_session($1)", "gone {n}"),
+        ("SELECT delete_subject_sessions($1)", "bob"),
+        ("SELECT * FROM check_budgets(ARRAY[$1::bytea], '{9}', '{60000}', '{1000}', '{1}')", b"k"),
+        ("SELECT write_decision($1, true, '', 3600000)", b"by the release before"),
+        ("SELECT * FROM read_decision($1)", b"by the release before"),
+        ("SELECT beat($1, 1, '', 3600000)", "r"),
+        ("SELECT * FROM take_lease($1, 'r', 3600000)", "order"),
+        ("SELECT publish_challenge($1, 'a', 3600000)", "t"),
+        ("SELECT * FROM read_table($1)", 0),
+        ("SELECT sweep($1)", 2_000),
+    ],
+}
+"""What the programs of the release before ask for, with an argument each; `{n}` is the round."""
+
+
+async def calls_of_0001(connections: dict[str, asyncpg.Connection], n: int) -> list[int]:
+    """Make every call; how many rows each gave."""
+    given = []
+    for user, calls in CALLS_OF_0001.items():
+        for statement, argument in calls:
+            value = argument.format(n=n) if isinstance(argument, str) else argument
+            value = int(value) if isinstance(value, str) and value.isdigit() else value
+            given.append(len(await connections[user].fetch(statement, value)))
+    return given
+
+
+@asynccontextmanager
+async def connected(server: Postgres, schema: str) -> AsyncIterator[dict[str, asyncpg.Connection]]:
+    """A connection of each plane's user."""
+    await server.make_users()
+    async with AsyncExitStack() as stack:
+        connections = {}
+        for user, url in (("data", server.data_url), ("control", server.control_url)):
+            connections[user] = await asyncpg.connect(url, server_settings={"search_path": schema})
+            stack.push_async_callback(connections[user].close)
+        yield connections
+
+
+async def test_the_release_before_works_on_while_and_after_this_one_migrates(server: Postgres) -> None:
+    """With its open connections, and all that they have prepared."""
+    schema = "beside"
+    await migrate(server.url, "--to", "0001", schema=schema)
+    async with connected(server, schema) as connections:
+        at_0001 = await objects(server, "beside")
+        first = await calls_of_0001(connections, 0)
+        assert (await migrate(server.url, schema=schema))[0] == 0
+        assert await calls_of_0001(connections, 1) == first
+
+        state = state_at(server.planes_url, "beside")
+        await state.start()
+        assert [each.id_hash for each in (await state.list_sessions(None, None, 10)).sessions] == ["old 0", "old 1"]
+        assert [each.action for each in (await state.list_audit(None, 10)).entries] == ["by the release before", ""] * 2
+        # Nobody knows whose it is, so it goes whoever's are dropped.
+        assert await state.drop_decisions("somebody", None, ENTRY) == 1
+        await state.close()
+
+        assert (await migrate(server.url, "--to", "0001", schema=schema))[0] == 0
+        assert await calls_of_0001(connections, 2) == first
+        assert await objects(server, "beside") == at_0001
+
+
+async def test_a_program_that_needs_more_than_the_schema_has_says_so(server: Postgres) -> None:
+    await migrate(server.url, "--to", "0001", schema="behind")
+    await server.make_users()
+    state = state_at(server.data_url, "behind")
+    with pytest.raises(StateMisconfigured, match=f"at migration 0001, and this release needs {SCHEMA_NEEDED}"):
+        await state.start()
+    await state.close()
 
 
 async def test_the_sweep_removes_what_is_over_and_nothing_else(server: Postgres) -> None:

@@ -84,6 +84,10 @@ class Postgres:
     async def migrate(self, schema: str = "gateway") -> None:
         """Bring a schema to this release, and make the users."""
         await asyncio.to_thread(run_migrations, self.url, schema)
+        await self.make_users()
+
+    async def make_users(self) -> None:
+        """Make the users of the planes; there are roles for them once a schema was migrated."""
         for user, password, roles in (
             ("data", DATA_PASSWORD, "gateway_data"),
             ("control", CONTROL_PASSWORD, "gateway_control"),
