@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 import pytest
 
+from common.state.administration import AUTH_FAILURES_MAX, HandleRevocation, SessionPage
 from common.state.budgets import BudgetCheck
+from common.state.coordination import Lease
 from common.state.ports import NewSession, StateUnavailable
 from common.state.redis.keys import Keys
 from common.state.redis.state import RedisState
-from common.state.table_store import NewAuditEntry
+from common.state.sealed import Sealed
+from common.state.table_store import AuditFilter, NewAuditEntry
 from tests.support.processes import Children
 from tests.support.redis import Redis, start_redis
 from tests.support.state_backends import Recording
-from tests.support.state_values import decision_key
+from tests.support.state_values import decision_key, hashed, session
 
 pytestmark = pytest.mark.real
 
@@ -126,3 +130,114 @@ async def test_a_revision_that_is_gone_is_damage(server: Redis, state: RedisStat
     server.cli("DEL", "gateway:{t}:revision:1")
     with pytest.raises(StateUnavailable, match="damaged"):
         await state.read_table()
+
+
+@pytest.mark.parametrize("value", VALUES, ids=[f"v{n}" for n in range(len(VALUES))])
+async def test_of_what_operators_and_certificates_use_a_value_that_is_not_ours_counts_as_absent_too(
+    server: Redis, state: RedisState, watch: Recording, value: str | tuple[str, ...]
+) -> None:
+    keys = Keys("gateway")
+    lease = Lease("order", "r", 7, 0)
+    plant(server, keys.sealed("n"), value)
+    assert await state.read_sealed("n") is None
+    assert await state.write_sealed("n", b"blob", lease)
+    assert await state.read_sealed("n") == Sealed(b"blob", 7)
+
+    plant(server, keys.auth_failures("192.0.2.1"), value)
+    assert await state.auth_failure_wait("192.0.2.1") == 0
+    for _ in range(AUTH_FAILURES_MAX):
+        assert await state.count_auth_failure("192.0.2.1") == 0
+    assert await state.count_auth_failure("192.0.2.1") > 0
+    assert watch.operations == [
+        ("read_sealed", "foreign"), ("write_sealed", "foreign"), ("read_sealed", "ok"),
+        ("auth_failure_wait", "foreign"), ("count_auth_failure", "foreign"),
+        *[("count_auth_failure", "ok")] * AUTH_FAILURES_MAX,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [value for value in VALUES if value != "1"])
+async def test_a_number_of_drops_that_is_not_ours_rises_nevertheless(
+    server: Redis, state: RedisState, watch: Recording, value: str | tuple[str, ...]
+) -> None:
+    for _ in range(3):
+        await state.drop_decisions("alice", None, ENTRY)
+    seen = [await state.decisions_dropped()]
+    plant(server, Keys("gateway").drops, value)
+    watch.operations.clear()
+    assert await state.decisions_dropped() == 0
+    await state.drop_decisions("alice", None, ENTRY)
+    assert watch.operations == [("decisions_dropped", "foreign"), ("drop_decisions", "foreign")]
+    seen.append(await state.decisions_dropped())
+    assert seen[1] > seen[0]
+
+
+async def test_entries_of_the_trail_that_are_not_ours_are_passed_over(
+    server: Redis, state: RedisState, watch: Recording
+) -> None:
+    bodies = ("", " []", " {", ' ["a","t","o","s","c"]', ' [1,"","","","",""]', ' {"a":"b"}')
+    texts = [*GARBAGE, "a1", "a1 x 3 []", *(f"a1 2 3{body}" for body in bodies)]
+    await state.append_audit(ENTRY)
+    for text in texts:
+        server.cli("RPUSH", Keys("gateway").audit, stdin=text.encode("latin-1") or b"\n")
+    server.cli("SET", Keys("gateway").audit_count, str(1 + len(texts)))
+    last = await state.append_audit(ENTRY)
+    for only in (AuditFilter(), AuditFilter(action=ENTRY.action), AuditFilter(to_ms=last.time_ms + 1, from_ms=5)):
+        watch.operations.clear()
+        found: list[int] = []
+        before = None
+        while True:
+            page = await state.list_audit(before, 1, only)
+            found += [each.id for each in page.entries]
+            before = page.next_before
+            if before is None:
+                break
+        assert found == [last.id, 1]
+        assert ("list_audit", "foreign") in watch.operations
+
+
+@pytest.mark.parametrize("value", OTHER_TYPES[:3], ids=[value[0] for value in OTHER_TYPES[:3]])
+async def test_an_index_of_another_type_lists_nothing_until_it_is_made_anew(
+    server: Redis, state: RedisState, watch: Recording, value: tuple[str, ...]
+) -> None:
+    keys = Keys("gateway")
+    await state.create_session(session(hashed(1)))
+    plant(server, keys.sessions, value)
+    plant(server, keys.subject_index("alice"), value)
+    watch.operations.clear()
+    for subject in (None, "alice"):
+        assert await state.list_sessions(subject, None, 10) == SessionPage((), None)
+    assert await state.revoke_session(hashed(1)[:16], ENTRY) == HandleRevocation(0)
+    assert [result for _, result in watch.operations] == ["foreign"] * 3
+    await state.create_session(session(hashed(2)))
+    for subject in (None, "alice"):
+        assert [each.id_hash for each in (await state.list_sessions(subject, None, 10)).sessions] == [hashed(2)]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=[f"v{n}" for n in range(len(VALUES))])
+async def test_a_listed_session_that_is_not_ours_is_passed_over_and_not_revoked(
+    server: Redis, state: RedisState, watch: Recording, value: str | tuple[str, ...]
+) -> None:
+    await state.create_session(session(hashed(1)))
+    await state.create_session(session(hashed(2)))
+    plant(server, Keys("gateway").session(hashed(1)), value)
+    watch.operations.clear()
+    assert await state.revoke_session(hashed(1)[:16], ENTRY) == HandleRevocation(0)
+    assert [each.id_hash for each in (await state.list_sessions(None, None, 10)).sessions] == [hashed(2)]
+    assert watch.operations == [("revoke_session", "foreign"), ("list_sessions", "foreign")]
+    assert (await state.list_audit(None, 10)).entries == ()
+
+
+async def test_a_text_that_no_store_can_hold_is_refused_and_changes_nothing(server: Redis, state: RedisState) -> None:
+    bad = replace(ENTRY, target="\ud800")
+    await state.create_session(session(hashed(1)))
+    before = server.cli("DBSIZE")
+    for refused in (
+        state.revoke_subject_sessions("alice", bad),
+        state.revoke_session(hashed(1)[:16], bad),
+        state.drop_decisions("alice", None, bad),
+        state.append_audit(bad),
+        state.move_pointer(0, b"", bad),
+    ):
+        with pytest.raises(ValueError, match="cannot hold"):
+            await refused
+    assert server.cli("DBSIZE") == before

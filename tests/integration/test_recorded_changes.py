@@ -277,3 +277,21 @@ async def test_in_a_cluster_what_was_deleted_and_not_recorded_is_recorded_when_i
         await change.run(state, change.entry)
         assert await recorded(state) == 1
     await state.close()
+
+
+@pytest.mark.parametrize("mark", ["", "x", "-1", "9" * 16, "9" * 400])
+async def test_in_a_cluster_a_mark_that_is_not_ours_records_nothing(
+    clustered: tuple[RedisCluster, ServerTime], mark: str
+) -> None:
+    cluster, time = clustered
+    cluster.flush()
+    time.begin()
+    state = RedisState(cluster.url, prefix="gateway", timeout_s=10.0, watch=Unwatched())
+    await state.start()
+    await prepare(state)
+    unknown = "0" * 16
+    owed = KEYS.owed_record(unknown)
+    cluster.master_of(owed).cli("SET", owed, mark)
+    assert (await state.revoke_session(unknown, CHANGES[2].entry)).matching == 0
+    assert await recorded(state) == 0
+    await state.close()

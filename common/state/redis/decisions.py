@@ -79,7 +79,7 @@ class RedisDecisions:
         asking = self._asking
         with asking.measure("decisions_dropped") as measured:
             value = await asking.text(asking.keys.drops.encode(), measured)
-            if value is not None and not value.isdigit():
+            if value is not None and not (value.isdigit() and len(value) <= 15):
                 measured.found_foreign()
                 return 0
             return int(value or 0)

@@ -6,6 +6,7 @@ reader raises for anything else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -23,7 +24,7 @@ class Foreign(ValueError):
 
 def session_payload(new: NewSession) -> bytes:
     """The part of a session's record that never changes: the digest of its subject, and the rest as JSON."""
-    return subject_digest(new.subject).encode() + b" " + orjson.dumps((new.subject, new.email, new.roles))
+    return subject_digest(new.subject).encode() + b" " + _json((new.subject, new.email, new.roles))
 
 
 def read_session_record(id_hash: str, value: bytes) -> Session:
@@ -56,7 +57,7 @@ def read_decision_record(value: bytes) -> Decision:
 
 
 def heartbeat_payload(replica: str, revision: int, last_error: str) -> bytes:
-    return orjson.dumps((replica, revision, last_error))
+    return _json((replica, revision, last_error))
 
 
 def read_heartbeat_record(value: bytes) -> Heartbeat:
@@ -81,7 +82,7 @@ def read_sealed_record(value: bytes) -> Sealed:
 
 
 def audit_payload(entry: NewAuditEntry) -> bytes:
-    return orjson.dumps((entry.action, entry.target, entry.operator, entry.scope, entry.client, entry.request_id))
+    return _json((entry.action, entry.target, entry.operator, entry.scope, entry.client, entry.request_id))
 
 
 def read_audit_record(value: bytes) -> AuditEntry:
@@ -95,6 +96,14 @@ def read_audit_record(value: bytes) -> AuditEntry:
     if mark != b"a1" or not _are_text(*told):
         raise Foreign("an audit entry")
     return entry
+
+
+def _json(values: Sequence[object]) -> bytes:
+    """`ValueError` for a text that UTF-8 cannot hold."""
+    try:
+        return orjson.dumps(values)
+    except TypeError as error:
+        raise ValueError(f"the state cannot hold this value: {error}") from None
 
 
 def _are_text(*values: object) -> bool:

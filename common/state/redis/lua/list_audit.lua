@@ -9,8 +9,16 @@ if type(newest) == 'table' then return {1, 0} end
 if before > 0 then newest = math.min(newest, before - 1) end
 local answer = {0, 0}
 
-local function time_of(entry)
-  return tonumber(string.match(entry or '', '^a1 %d+ (%d+) '))
+-- Time and parts of an entry, as common/state/redis/records.py reads them; nil for one that is not ours.
+local function read(entry)
+  local time, body = string.match(entry, '^a1 %d+ (%d+) (.+)$')
+  if not time or #time > 15 then return nil end
+  local could, told = pcall(cjson.decode, body)
+  if not could or type(told) ~= 'table' or #told ~= 6 then return nil end
+  for _, part in ipairs(told) do
+    if type(part) ~= 'string' then return nil end
+  end
+  return tonumber(time), told
 end
 
 if to then
@@ -20,18 +28,11 @@ if to then
     local middle = math.floor((low + high) / 2)
     local at, time = middle, nil
     while not time and at > low and most > 0 do
-      time, at, most = time_of(redis.call('LINDEX', trail, at - 1)), at - 1, most - 1
+      time, at, most = read(redis.call('LINDEX', trail, at - 1)), at - 1, most - 1
     end
     if time and time >= to then high = at + 1 else low = middle end
   end
   newest = low
-end
-
-local function is_asked_for(body)
-  if action == '' and operator == '' then return true end
-  local read, told = pcall(cjson.decode, body)
-  if not read or type(told) ~= 'table' then return nil end
-  return (action == '' or told[1] == action) and (operator == '' or told[3] == operator)
 end
 
 local place = newest
@@ -44,13 +45,12 @@ while place > 0 do
       return answer
     end
     most = most - 1
-    local time, body = string.match(entries[at], '^a1 %d+ (%d+) (.+)$')
-    local asked = body and is_asked_for(body)
-    if asked == nil then
+    local time, told = read(entries[at])
+    if not time then
       answer[1] = answer[1] + 1
-    elseif from and tonumber(time) < from then
+    elseif from and time < from then
       return answer
-    elseif asked then
+    elseif (action == '' or told[1] == action) and (operator == '' or told[3] == operator) then
       if #answer - 2 == limit then
         answer[2] = place + 1
         return answer

@@ -9,8 +9,10 @@ if KEYS[2] then
   if damage then return damage end
   record(KEYS[2], KEYS[3], now, ARGV[2])
 end
-local number = redis.pcall('INCR', KEYS[1])
-if type(number) == 'table' then
+local number = redis.pcall('GET', KEYS[1])
+if not number or type(number) == 'string' and string.match(number, '^%d+$') and #number <= 15 then
+  number = redis.call('INCR', KEYS[1])
+else
   -- The clock is above whatever was counted one by one.
   foreign, number = 1, now
   redis.call('SET', KEYS[1], string.format('%.0f', now))

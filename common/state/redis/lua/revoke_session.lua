@@ -20,13 +20,16 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local mark = not KEYS[3] and #live == 0 and redis.pcall('GET', KEYS[2])
+if mark and (type(mark) ~= 'string' or not string.match(mark, '^%d+$') or #mark > 15) then
+  mark, foreign = false, foreign + 1
+end
 if #live ~= 1 and not mark then return {foreign, #live} end
 if KEYS[3] then
   local damage = trail_damage(KEYS[3], KEYS[4])
   if damage then return damage end
   record(KEYS[3], KEYS[4], now, ARGV[4])
 else
-  local until_ms = type(mark) == 'string' and #mark <= 15 and tonumber(mark) or 0
+  local until_ms = tonumber(mark or 0)
   if now < until_ms and until_ms <= now + ARGV[6] then return {foreign, -1} end
   redis.call('SET', KEYS[2], string.format('%.0f', now + ARGV[6]), 'PX', ARGV[5])
   if mark then return {foreign, 1} end
