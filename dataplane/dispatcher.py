@@ -55,6 +55,7 @@ class Dispatcher:
         workspace: Step,
         forward: Step,
         open_websocket: Callable[[Exchange], Awaitable[OpenWebSocket | None]],
+        to_tls: Callable[[Exchange], Reply | None] | None,
         metrics: GatewayMetrics,
         recorder: Recorder,
         log: Log,
@@ -70,6 +71,7 @@ class Dispatcher:
         self._workspace = workspace
         self._forward = forward
         self._open_websocket = open_websocket
+        self._to_tls = to_tls
         self._metrics = metrics
         self._recorder = recorder
         self._log = log
@@ -115,6 +117,13 @@ class Dispatcher:
         x.forwarding = context = forwarding_context(
             x.head, x.peer, trusted_proxies=snapshot.trusted_proxies, hops=self._hops, scheme=self._scheme_of(x)
         )
+
+        # The redirect of a plain request to TLS (§11.5.3)
+        if self._to_tls is not None and not x.secure:
+            reply = self._to_tls(x)
+            if reply is not None:
+                self._answer(x, reply)
+                return None
 
         # 3. Reserved path, and the gateway's own endpoints on its own names
         table = snapshot.table

@@ -32,10 +32,13 @@ from dataplane.net.timers import TimerWheel
 from dataplane.record import Recorder
 from dataplane.reload.file_table import FileTable
 from dataplane.reload.store_table import StoreTable
+from dataplane.tls.redirect import TlsRedirect
+from dataplane.tls.termination import Termination
 from dataplane.upstream.breaker import UpstreamBreaker
 from dataplane.upstream.client import PooledClient
 from dataplane.upstream.exchange import Forwarder
 from dataplane.upstream.pool import UpstreamPool
+from dataplane.upstream.tls import UpstreamTls
 from dataplane.websocket.connections import Connections
 from dataplane.websocket.opened import Surroundings
 from dataplane.websocket.revalidation import Revalidation
@@ -78,8 +81,11 @@ class Gateway:
         self.state = self._open_state(now_ms)
         self.tasks = TaskKeeper(self._task_died)
         self.configuration = self._build_table()
+        self.termination = Termination(settings, log, self.metrics, now_ms=now_ms) if settings.tls_cert else None
+        self._upstream_tls = UpstreamTls(settings, log, self.metrics, now_ms=now_ms)
         self._pool = UpstreamPool(
             self.wheel,
+            tls=self._upstream_tls.context,
             max_idle=settings.upstream_pool_max,
             idle_s=settings.upstream_pool_idle_s,
             fast_lane=settings.http_fast_lane,
@@ -111,31 +117,55 @@ class Gateway:
         return self._listener.port
 
     @property
+    def tls_port(self) -> int:
+        """The port of TLS; after `start`, where the gateway has certificates."""
+        return self._listener.tls_port
+
+    @property
     def draining(self) -> bool:
         return self._listener.draining
 
-    async def start(self, sockets: Sequence[socket.socket] = ()) -> None:
-        """Connect to the state, load the table where there is a valid one, then listen; on `sockets` where they are
-        given, which are bound already.
+    async def start(self, sockets: Sequence[socket.socket] = (), tls_sockets: Sequence[socket.socket] = ()) -> None:
+        """Read the certificates, connect to the state, load the table where there is a valid one, then listen; on
+        sockets where they are given, which are bound already.
 
-        Raises `OSError` when the address is taken and `StateMisconfigured` when the state refuses this process. A
-        state that is away is neither: readiness says so until it answers.
+        Raises `CertificateRefused` for one that cannot be served, `OSError` when an address is taken and
+        `StateMisconfigured` when the state refuses this process. A state that is away is none of these: readiness
+        says so until it answers.
         """
         self.wheel.start()
+        if self.termination is not None:
+            await self.termination.start()
+        await self._upstream_tls.start()
         await self.state.start()
         await self.configuration.start()
-        await self._listener.start(self.settings.host, self.settings.port, sockets)
-        self.log.info("listening", host=self.settings.host, port=self.port, production=self.settings.production)
+        settings = self.settings
+        await self._listener.start(settings.host, settings.port, sockets)
+        if self.termination is not None:
+            store = self.termination.store
+            await self._listener.start_tls(
+                settings.host, settings.tls_port, tls_sockets, context=lambda: store.context, log=self.log
+            )
+            self.log.info("listening for TLS", host=settings.host, port=self.tls_port)
+        self.log.info("listening", host=settings.host, port=self.port, production=settings.production)
 
     async def reload(self) -> None:
-        """Read anew what the settings name: the route table. What is not valid changes nothing and is reported."""
+        """Read anew what the settings name: the route table, the certificates. What is not valid changes nothing and is
+        reported.
+        """
         await self.configuration.reload_now()
+        if self.termination is not None:
+            await self.termination.reload()
+        await self._upstream_tls.reload()
 
     async def stop(self) -> None:
         """Drain within `GATEWAY_SHUTDOWN_TIMEOUT_MS`, then release everything."""
         self.log.info("draining", timeoutMs=round(self.settings.shutdown_timeout_s * 1000))
         await self._listener.drain(self.settings.shutdown_timeout_s, self.websockets.close_all)
         await self.configuration.stop()
+        if self.termination is not None:
+            await self.termination.stop()
+        await self._upstream_tls.stop()
         if self._access is not None:
             await self._access.close()
         await self._authentication.close()
@@ -235,10 +265,17 @@ class Gateway:
             workspace=WorkspaceStep(self._access, metrics),
             forward=forward,
             open_websocket=self._build_websockets(breaker, slots),
+            to_tls=self._build_redirect(),
             metrics=metrics,
             recorder=Recorder(log.requests(), metrics, clock),
             log=log,
         )
+
+    def _build_redirect(self) -> TlsRedirect | None:
+        if self.termination is None:
+            return None
+        certifies = self.termination.store.certifies
+        return TlsRedirect(certifies, self.settings.public_url, lambda: self.tls_port)
 
     def _build_websockets(self, breaker: UpstreamBreaker, slots: Admission) -> WebSocketStep:
         settings = self.settings
@@ -265,7 +302,12 @@ class Gateway:
         )
 
     def _readyz(self, _: Exchange) -> Reply:
-        return readyz(ServedConfiguration(self.configuration), self.state, draining=self.draining)
+        return readyz(
+            ServedConfiguration(self.configuration),
+            self.state,
+            draining=self.draining,
+            certificates=None if self.termination is None else self.termination.status(),
+        )
 
     def _metrics_text(self, x: Exchange) -> Reply | Awaitable[Reply]:
         open_metrics(x.head.values(b"authorization"), self.settings.metrics_token)

@@ -109,6 +109,19 @@ class GatewaySettings:
     head_timeout_s: float = 10.0
     keepalive_timeout_s: float = 75.0
 
+    tls_cert: tuple[Path, ...] = ()
+    """PEM files, each a chain; none: no TLS from files."""
+    tls_key: tuple[Path, ...] = ()
+    """As many, in the same order."""
+    tls_port: int = 8443
+    """0: any free port, which the log names."""
+    tls_min_version: Literal["1.2", "1.3"] = "1.2"
+
+    upstream_tls_ca: Path | None = None
+    """PEM file; None: the system's authorities."""
+    upstream_tls_cert: Path | None = None
+    """PEM files of a client certificate and its key; None: no certificate is presented."""
+    upstream_tls_key: Path | None = None
     upstream_pool_max: int = 256
     upstream_pool_idle_s: float = 30.0
     upstream_attempt_timeout_s: float = 2.0

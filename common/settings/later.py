@@ -19,15 +19,7 @@ LATER = frozenset(
         "GATEWAY_ACME_RENEW_BEFORE_DAYS",
         "GATEWAY_CHALLENGES_HOST",
         "GATEWAY_CHALLENGES_PORT",
-        "GATEWAY_TLS_CERT",
-        "GATEWAY_TLS_KEY",
-        "GATEWAY_TLS_MIN_VERSION",
-        "GATEWAY_TLS_PORT",
         "GATEWAY_TLS_STORE_SECRET",
         "GATEWAY_TLS_STORE_SECRET_FILE",
-        # TLS towards upstreams (§11.1.2)
-        "GATEWAY_UPSTREAM_TLS_CA",
-        "GATEWAY_UPSTREAM_TLS_CERT",
-        "GATEWAY_UPSTREAM_TLS_KEY",
     }
 )

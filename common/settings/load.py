@@ -59,6 +59,7 @@ def relation_problems(values: Mapping[str, object], given: Set[str]) -> list[str
         (absent,) = pair - given
         (present,) = pair & given
         problems.append(f"{absent}: is not set, and {present} is; set both, or neither")
+    problems += _tls_problems(values, given)
     return problems + rate_window_problems(values)
 
 
@@ -105,17 +106,41 @@ def _state_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
     return problems
 
 
+def _tls_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
+    problems = []
+    for pair in (("GATEWAY_TLS_CERT", "GATEWAY_TLS_KEY"), ("GATEWAY_UPSTREAM_TLS_CERT", "GATEWAY_UPSTREAM_TLS_KEY")):
+        for absent, present in (pair, pair[::-1]):
+            if present in given and absent not in given:
+                problems.append(f"{absent}: is not set, and {present} is; set both, or neither")
+    certificates, own_keys = values.get("GATEWAY_TLS_CERT"), values.get("GATEWAY_TLS_KEY")
+    if isinstance(certificates, tuple) and isinstance(own_keys, tuple) and len(certificates) != len(own_keys):
+        problems.append(
+            f"GATEWAY_TLS_KEY: names {len(own_keys)} files, and GATEWAY_TLS_CERT {len(certificates)}; name one key for "
+            "each certificate, in the same order"
+        )
+    if "GATEWAY_TLS_CERT" not in given:
+        problems += [
+            f"{name}: has no effect without GATEWAY_TLS_CERT; set that, or remove it"
+            for name in ("GATEWAY_TLS_MIN_VERSION", "GATEWAY_TLS_PORT")
+            if name in given
+        ]
+    elif values.get("GATEWAY_TLS_PORT") and values.get("GATEWAY_TLS_PORT") == values.get("GATEWAY_PORT"):
+        problems.append("GATEWAY_TLS_PORT: is GATEWAY_PORT too; TLS needs a port of its own")
+    return problems
+
+
 def _authority_problems(values: Mapping[str, object], read_file: ReadFile) -> list[str]:
-    path = values.get("GATEWAY_OIDC_CA")
-    if path is None:
-        return []
-    try:
-        keys.check_authorities(read_file(str(path)))
-    except OSError as error:
-        return [f"GATEWAY_OIDC_CA: its file cannot be read: {error.strerror or error}"]
-    except ValueError as error:
-        return [f"GATEWAY_OIDC_CA: its file {error}"]
-    return []
+    problems = []
+    for name in ("GATEWAY_OIDC_CA", "GATEWAY_UPSTREAM_TLS_CA"):
+        path = values.get(name)
+        try:
+            if path is not None:
+                keys.check_authorities(read_file(str(path)))
+        except OSError as error:
+            problems.append(f"{name}: its file cannot be read: {error.strerror or error}")
+        except ValueError as error:
+            problems.append(f"{name}: its file {error}")
+    return problems
 
 
 def _settings(values: dict[str, object]) -> GatewaySettings:

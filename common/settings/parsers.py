@@ -145,6 +145,10 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
+def _paths(text: str) -> tuple[Path, ...]:
+    return tuple(_path(entry) for entry in listed(text))
+
+
 def _public_url(text: str) -> str:
     url = parse_http_url(text)
     if url.path not in ("", "/"):
@@ -283,6 +287,7 @@ def _token(text: str) -> str:
 
 HOST = Function("host name or address", _host)
 PATH = Function("path", _path)
+PATHS = Function("paths, comma-separated", _paths)
 PUBLIC_URL = Function("origin, http or https", _public_url)
 SERVICE_URL = Function("URL, http or https", _service_url)
 ISSUER = Function("URL, http or https", _issuer)

@@ -379,9 +379,44 @@ DOWNSTREAM = Section(
     ),
 )
 
+TLS = Section(
+    "TLS of the callers",
+    (
+        _named(
+            "GATEWAY_TLS_CERT",
+            "",
+            p.PATHS,
+            "PEM file of the certificate that callers are shown, with its chain: the server's certificate first. "
+            "Several files are several certificates, chosen by the name that a caller asks for; the first serves the "
+            "others. A change is picked up, and closes no connection.",
+            default_words="none: no TLS",
+        ),
+        _named("GATEWAY_TLS_KEY", "", p.PATHS, "PEM file of its private key, not encrypted; one for each certificate."),
+        _named("GATEWAY_TLS_PORT", "8443", Integer(0, 65_535), "Port of TLS; 0 takes any free one, and logs it."),
+        _named("GATEWAY_TLS_MIN_VERSION", "1.2", Choice("1.2", "1.3"), "The oldest version of TLS that is spoken."),
+    ),
+)
+
 UPSTREAMS = Section(
     "Upstreams",
     (
+        _named(
+            "GATEWAY_UPSTREAM_TLS_CA",
+            "",
+            p.PATH,
+            "PEM file of the authorities behind the certificates of https upstreams and of Access, in place of the "
+            "system's. A change is picked up.",
+            default_words="the system's authorities",
+        ),
+        _named(
+            "GATEWAY_UPSTREAM_TLS_CERT",
+            "",
+            p.PATH,
+            "PEM file of the certificate, with its chain, that the gateway presents to an upstream that asks for one. "
+            "A change is picked up.",
+            default_words="none",
+        ),
+        _named("GATEWAY_UPSTREAM_TLS_KEY", "", p.PATH, "PEM file of its private key, not encrypted."),
         _named(
             "GATEWAY_UPSTREAM_POOL_MAX",
             "256",
@@ -476,5 +511,5 @@ WEBSOCKETS = Section(
     ),
 )
 
-SECTIONS = (PROCESS, TABLE, PROVIDER, SESSIONS, STATE, ACCESS, IDENTITY, DOWNSTREAM, UPSTREAMS, LIMITS, WEBSOCKETS)
+SECTIONS = (PROCESS, TABLE, PROVIDER, SESSIONS, STATE, ACCESS, IDENTITY, DOWNSTREAM, TLS, UPSTREAMS, LIMITS, WEBSOCKETS)
 VARIABLES: tuple[Variable, ...] = tuple(variable for section in SECTIONS for variable in section.variables)

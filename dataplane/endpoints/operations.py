@@ -7,7 +7,7 @@ but the token of `/metrics`: no user agent and no address opens them.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from common.telemetry.metrics import TEXT_CONTENT_TYPE
@@ -56,14 +56,17 @@ def healthz() -> Reply:
     return json_reply(200, {"status": "ok"})
 
 
-def readyz(config: ConfigStatus, state: State, *, draining: bool) -> Reply:
+def readyz(
+    config: ConfigStatus, state: State, *, draining: bool, certificates: Mapping[str, object] | None = None
+) -> Reply:
     """200 when a table is loaded and the state answers, and the process is not draining; else 503 with the same body.
 
-    A reload that failed does not make it unready: the last valid table serves on, and `lastError` says why.
+    A reload that failed does not make it unready: the last valid table serves on, and `lastError` says why. Nor does
+    anything that is wrong with `certificates`, which are in the body where the gateway has them.
     """
     ready = config.loaded and state.up
     error = config.last_error
-    body = {
+    body: dict[str, object] = {
         "status": "draining" if draining else "ready" if ready else "not_ready",
         "config": {
             "loaded": config.loaded,
@@ -74,6 +77,8 @@ def readyz(config: ConfigStatus, state: State, *, draining: bool) -> Reply:
         },
         "state": {"up": state.up, "backend": state.backend},
     }
+    if certificates is not None:
+        body["certificates"] = certificates
     if ready and not draining:
         return json_reply(200, body)
     return json_reply(503, body, ((b"retry-after", RETRY_AFTER_S),))

@@ -60,10 +60,19 @@ def forwarding_context(
         trusted = True
         authority = _forwarded_host(head.values(b"x-forwarded-host")) or authority
         client, chain = _caller(head.values(b"x-forwarded-for"), address, hops)
-        scheme = _forwarded_scheme(head.values(b"x-forwarded-proto")) or scheme
+        scheme = forwarded_scheme(head) or scheme
     if authority is None:
         return ForwardingContext(client, scheme, "", None, chain, trusted)
     return ForwardingContext(client, scheme, authority.sent, authority.host, chain, trusted)
+
+
+def forwarded_scheme(head: RequestHead) -> str | None:
+    """The scheme that a trusted proxy names; a list of several is no single answer, and counts as none."""
+    lines = head.values(b"x-forwarded-proto")
+    if len(lines) != 1:
+        return None
+    value = lines[0].lower()
+    return value.decode("ascii") if value in (b"http", b"https") else None
 
 
 def is_trusted(address: str, trusted_proxies: TrustedProxies) -> bool:
@@ -109,14 +118,6 @@ def _caller(lines: Sequence[bytes], peer: str, hops: int) -> tuple[str, bytes]:
 def _entry_address(entry: bytes) -> str | None:
     found = _ENTRY.fullmatch(entry.decode("latin-1"))
     return None if found is None else canonical_address(found[1] or found[2] or found[3])
-
-
-def _forwarded_scheme(lines: Sequence[bytes]) -> str | None:
-    """The scheme a trusted proxy names; a list of several is no single answer, and counts as none."""
-    if len(lines) != 1:
-        return None
-    value = lines[0].lower()
-    return value.decode("ascii") if value in (b"http", b"https") else None
 
 
 def _forwarded_host(lines: Sequence[bytes]) -> Authority | None:

@@ -101,7 +101,7 @@ class Listener(Protocol):
 
 
 class DownstreamConnection(asyncio.Protocol):
-    """The server's side of one connection."""
+    """The server's side of one connection; `secure` says that its transport is TLS."""
 
     __slots__ = (
         "_buffer",
@@ -120,6 +120,7 @@ class DownstreamConnection(asyncio.Protocol):
         "_reading",
         "_refused",
         "_response_chunked",
+        "_secure",
         "_task",
         "_timer",
         "_transport",
@@ -133,9 +134,10 @@ class DownstreamConnection(asyncio.Protocol):
         "response_done",
     )
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, *, secure: bool = False) -> None:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
+        self._secure = secure
         self._transport: asyncio.Transport
         self._buffer = HeadBuffer(listener.limits.head_max_bytes, skip_empty_line=True)
         self._task: asyncio.Task[None] | None = None
@@ -305,7 +307,7 @@ class DownstreamConnection(asyncio.Protocol):
         return RequestBody(decoder, self._adjust_reading, self._send_continue if head.expect_continue else None)
 
     def _new_exchange(self, head: RequestHead) -> Exchange:
-        return Exchange(head, self, peer=self.peer, secure=False, started_at=self._listener.wheel.clock())
+        return Exchange(head, self, peer=self.peer, secure=self._secure, started_at=self._listener.wheel.clock())
 
     async def _between(self) -> bool:
         """Close the current exchange; whether the connection may carry another."""

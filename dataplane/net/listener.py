@@ -1,16 +1,22 @@
-"""The listening socket and what its connections share: handler, limits, timers, and the way to an orderly end."""
+"""The listening sockets and what their connections share: handler, limits, timers, and the way to an orderly end."""
 
 from __future__ import annotations
 
 import asyncio
 import select
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from dataplane.http1.readers import request_reader
 from dataplane.net.connection import ConnectionLimits, DownstreamConnection, Handler
 from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel
+from dataplane.net.tls_server import Handshakes, ServerTls
+
+if TYPE_CHECKING:
+    from common.telemetry.log import Log
 
 BACKLOG = 2048
 # While it drains, a connection that no request runs on may still ask once more (its answer says `close`): a proxy in
@@ -24,7 +30,10 @@ ACCEPTING_TURNS = 4
 
 
 class HttpListener:
-    """One plain listener. `start`, then `drain` once, which also ends it."""
+    """One plain listener, and beside it one of TLS where `start_tls` opens it. `drain` once ends both.
+
+    Their connections are one set, with one bound.
+    """
 
     def __init__(
         self,
@@ -43,6 +52,8 @@ class HttpListener:
         self.draining = False
         self._connections: set[DownstreamConnection] = set()
         self._servers: list[asyncio.Server] = []
+        self._tls_servers: list[asyncio.Server] = []
+        self._handshakes: Handshakes | None = None
         self._emptied: asyncio.Event = asyncio.Event()
 
     async def start(self, host: str, port: int, sockets: Sequence[socket.socket] = ()) -> None:
@@ -50,24 +61,50 @@ class HttpListener:
 
         Raises `OSError` when the address cannot be had.
         """
-        loop = asyncio.get_running_loop()
-        if not sockets:
-            self._servers.append(await loop.create_server(self._connection, host, port, backlog=BACKLOG))
-        for sock in sockets:
-            self._servers.append(await loop.create_server(self._connection, sock=sock, backlog=BACKLOG))
+        self._servers += await _listen(self._connection, host, port, sockets)
+
+    async def start_tls(
+        self,
+        host: str,
+        port: int,
+        sockets: Sequence[socket.socket] = (),
+        *,
+        context: Callable[[], ssl.SSLContext],
+        log: Log,
+    ) -> None:
+        """The same over TLS, on a port of its own. `context` is asked for each handshake, which has the budget of a
+        request head.
+        """
+        self._handshakes = handshakes = Handshakes(
+            self._secure_connection,
+            context,
+            self.wheel,
+            log,
+            handshake_s=self.limits.head_timeout_s,
+            on_over=self._left,
+        )
+        self._tls_servers += await _listen(lambda: ServerTls(handshakes), host, port, sockets)
 
     def _connection(self) -> DownstreamConnection:
         return DownstreamConnection(self)
 
+    def _secure_connection(self) -> DownstreamConnection:
+        return DownstreamConnection(self, secure=True)
+
     @property
     def port(self) -> int:
-        """The port that is listened on; after `start`."""
-        port: int = self._servers[0].sockets[0].getsockname()[1]
-        return port
+        """The plain port that is listened on; after `start`."""
+        return _port_of(self._servers)
+
+    @property
+    def tls_port(self) -> int:
+        """The port of TLS that is listened on; after `start_tls`."""
+        return _port_of(self._tls_servers)
 
     @property
     def open_connections(self) -> int:
-        return len(self._connections)
+        """Those in their TLS handshake included."""
+        return len(self._connections) + (0 if self._handshakes is None else len(self._handshakes))
 
     def opened(self, connection: DownstreamConnection) -> bool:
         """Register a connection; False when there is no room for it."""
@@ -78,7 +115,10 @@ class HttpListener:
 
     def closed(self, connection: DownstreamConnection) -> None:
         self._connections.discard(connection)
-        if self.draining and not self._connections:
+        self._left()
+
+    def _left(self) -> None:
+        if self.draining and not self.open_connections:
             self._emptied.set()
 
     async def drain(self, timeout_s: float, at_deadline: Callable[[], Awaitable[None]]) -> None:
@@ -89,11 +129,13 @@ class HttpListener:
         """
         self.draining = True
         await self._accept_rest()
-        for server in self._servers:
+        for server in (*self._servers, *self._tls_servers):
             server.close()
-        if self._connections:
+        if self.open_connections:
             grace_s = min(IDLE_GRACE_S, timeout_s / 3)
             if not await self._emptied_within(grace_s):
+                if self._handshakes is not None:
+                    self._handshakes.abort_all()
                 for connection in [c for c in self._connections if c.idle]:
                     connection.close()
                 if not await self._emptied_within(timeout_s - grace_s):
@@ -104,7 +146,7 @@ class HttpListener:
 
     async def _accept_rest(self) -> None:
         poll = select.poll()
-        for server in self._servers:
+        for server in (*self._servers, *self._tls_servers):
             for sock in server.sockets:
                 poll.register(sock.fileno(), select.POLLIN)
         until = self.wheel.clock() + ACCEPT_REST_S
@@ -120,3 +162,17 @@ class HttpListener:
         except TimeoutError:
             return False
         return True
+
+
+async def _listen(
+    make_protocol: Callable[[], asyncio.Protocol], host: str, port: int, sockets: Sequence[socket.socket]
+) -> list[asyncio.Server]:
+    loop = asyncio.get_running_loop()
+    if not sockets:
+        return [await loop.create_server(make_protocol, host, port, backlog=BACKLOG)]
+    return [await loop.create_server(make_protocol, sock=sock, backlog=BACKLOG) for sock in sockets]
+
+
+def _port_of(servers: Sequence[asyncio.Server]) -> int:
+    port: int = servers[0].sockets[0].getsockname()[1]
+    return port

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from common.settings.keys import RSA_MIN_BITS, private_key
 from common.settings.secret import Secret
@@ -28,6 +29,7 @@ CHAIN_MAX = 10
 """Certificates in one chain; three are usual."""
 
 _KEY_BLOCK = re.compile(rb"-----BEGIN ((?:[A-Z0-9]+ )?PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
+_PURPOSES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
 _BROKEN_HASHES = frozenset({"md5", "sha1"})
 
 
@@ -52,13 +54,21 @@ class Certificate:
     key: Secret
 
 
-def read_certificate(chain: bytes, key: bytes, *, now_s: float, chain_source: str, key_source: str = "") -> Certificate:
+def read_certificate(
+    chain: bytes,
+    key: bytes,
+    *,
+    now_s: float,
+    chain_source: str,
+    key_source: str = "",
+    purpose: Literal["server", "client"] = "server",
+) -> Certificate:
     """Read and judge the PEM texts of a chain and its private key; both may be the same text.
 
-    `CertificateRefused` for what a caller's TLS client would refuse at `now_s` (POSIX seconds), apart from whether it
-    knows the authority: unreadable or encrypted texts, a key of another certificate, a weak key or signature, a chain
-    that is not in order, a certificate outside its dates, for another purpose, or without names. The sources (a file,
-    an authority) begin its text.
+    `CertificateRefused` for what the other side of a handshake would refuse at `now_s` (POSIX seconds), apart from
+    whether it knows the authority: unreadable or encrypted texts, a key of another certificate, a weak key or
+    signature, a chain that is not in order, a certificate outside its dates, for another purpose, or, as a server's,
+    without names. The sources (a file, an authority) begin its text.
     """
     certificates = _certificates(chain, chain_source)
     leaf = certificates[0]
@@ -69,10 +79,10 @@ def read_certificate(chain: bytes, key: bytes, *, now_s: float, chain_source: st
     fault = _weakness_of_key(leaf.public_key())
     if fault:
         raise CertificateRefused(f"{chain_source}: {fault}")
-    if not _has_purpose(leaf, ExtendedKeyUsageOID.SERVER_AUTH):
-        raise CertificateRefused(f"{chain_source}: is not a server's certificate: its extended key usage forbids it")
+    if not _has_purpose(leaf, purpose):
+        raise CertificateRefused(f"{chain_source}: is not a {purpose}'s certificate: its extended key usage forbids it")
     names = _names(leaf)
-    if not names:
+    if not names and purpose == "server":
         raise CertificateRefused(
             f"{chain_source}: certifies no name: clients look for host names in its subject alternative name"
         )
@@ -91,7 +101,7 @@ def _certificates(chain: bytes, source: str) -> list[x509.Certificate]:
         hint = "; convert it with `openssl x509 -inform der`" if chain[:1] == b"\x30" else ""
         raise CertificateRefused(f"{source}: is not PEM; it begins with -----BEGIN CERTIFICATE-----{hint}")
     if b"-----BEGIN CERTIFICATE-----" not in chain:
-        raise CertificateRefused(f"{source}: holds no certificate; put the server's certificate first, then its chain")
+        raise CertificateRefused(f"{source}: holds no certificate; put the certificate first, then its chain")
     try:
         certificates = x509.load_pem_x509_certificates(chain)
         for certificate in certificates:
@@ -117,8 +127,8 @@ def _matching_key(text: bytes, certificates: Sequence[x509.Certificate], chain_s
         if _spki(certificate.public_key()) == public:
             if position:
                 raise CertificateRefused(
-                    f"{chain_source}: the key's certificate is {_nth(position)} in it; put the server's certificate "
-                    "first, then the one that issued it, and so on"
+                    f"{chain_source}: the key's certificate is {_nth(position)} in it; put it first, then "
+                    "the one that issued it, and so on"
                 )
             return Secret(pem)
     raise CertificateRefused(f"{key_source}: is not the key of the certificate in {chain_source}")
@@ -151,8 +161,8 @@ def _check_chain(certificates: Sequence[x509.Certificate], source: str) -> None:
                 certificate.verify_directly_issued_by(certificates[position + 1])
             except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
                 raise CertificateRefused(
-                    f"{source}: {_nth(position + 1)} did not issue {_nth(position)}; put the server's certificate "
-                    "first, then the one that issued it, and so on"
+                    f"{source}: {_nth(position + 1)} did not issue {_nth(position)}; put the "
+                    "certificate first, then the one that issued it, and so on"
                 ) from None
 
 
@@ -165,13 +175,13 @@ def _weakness_of_key(key: CertificatePublicKeyTypes) -> str:
     return "" if isinstance(key, Ed25519PublicKey) else "its key is neither RSA nor on a curve that TLS uses"
 
 
-def _has_purpose(certificate: x509.Certificate, purpose: ObjectIdentifier) -> bool:
+def _has_purpose(certificate: x509.Certificate, purpose: Literal["server", "client"]) -> bool:
     """Without an extended key usage a certificate serves every purpose (RFC 5280 §4.2.1.12)."""
     try:
         usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
         return True
-    return purpose in usage or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usage
+    return _PURPOSES[purpose] in usage or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usage
 
 
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:

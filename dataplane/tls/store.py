@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dataplane.tls.certificate import Certificate, CertificateRefused
 from dataplane.tls.context import load_identity, server_context
@@ -25,8 +25,11 @@ class CertificateStore:
         metrics: GatewayMetrics,
         *,
         min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
+        source: Literal["files", "acme"] = "files",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.source = source
+        """Where the certificates come from, for readiness."""
         self._metrics = metrics
         self._min_version = min_version
         self._clock = clock
@@ -34,7 +37,7 @@ class CertificateStore:
         self._entry: ssl.SSLContext | None = None
         self._entry_made_at = 0.0
         self.last_error: str | None = None
-        """Why the newest certificates are not served; None while they are."""
+        """Why the newest certificates are not served, or cannot be had, for readiness; None while they are served."""
 
     @property
     def certificates(self) -> Sequence[Certificate]:
@@ -65,10 +68,6 @@ class CertificateStore:
         self._served = served = _Served(certificates, self._min_version)
         self.last_error = None
         self._metrics.certificate_expiry_timestamp.replace(served.expiries())
-
-    def failed(self, reason: str) -> None:
-        """Newer certificates cannot be had or served: `reason` says why, for readiness."""
-        self.last_error = reason
 
     def certifies(self, hostname: str) -> bool:
         """Whether one of the certificates is for this host name (lower case) or address."""

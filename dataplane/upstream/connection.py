@@ -12,7 +12,8 @@ from dataplane.http1.body import ChunkedBody, LengthBody, UntilCloseBody
 from dataplane.http1.buffer import HeadBuffer
 from dataplane.http1.heads import CHUNKED, UNTIL_CLOSE, ProtocolError, ResponseHead
 from dataplane.http1.readers import ResponseReader
-from dataplane.upstream.failure import Failure
+from dataplane.net.tls import TlsTransport, reason_of
+from dataplane.upstream.failure import Failure, FailureKind
 
 RESPONSE_HEAD_MAX_BYTES = 65_536
 # Interim responses before the final one; an upstream that sends more is broken (RFC 9110 §15.2 sets no bound).
@@ -131,7 +132,7 @@ class UpstreamConnection(asyncio.Protocol):
 
         Asked before a kept connection is used again (it may have been closed, or hold bytes nobody asked for), and
         before more of an upload is written: a write to an upstream that answered early and closed would destroy its
-        answer. TLS connections cannot be asked this way; an alert or ticket may wait there rightfully.
+        answer. Of a TLS connection only its end can be known this way.
         """
         return self._poll is not None and bool(self._poll.poll(0))
 
@@ -156,12 +157,13 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if transport.get_extra_info("ssl_object") is None:
-            sock = transport.get_extra_info("socket")
-            if sock is not None:
-                # Asked only while the transport is open: afterwards the descriptor may be another connection's.
-                self._poll = select.poll()
-                self._poll.register(sock.fileno(), select.POLLIN | select.POLLRDHUP)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            # Asked only while the transport is open: afterwards the descriptor may be another connection's. Bytes that
+            # wait on a TLS connection may be a ticket or new keys, and say nothing.
+            secure = transport.get_extra_info("ssl_object") is not None
+            self._poll = select.poll()
+            self._poll.register(sock.fileno(), select.POLLRDHUP if secure else select.POLLIN | select.POLLRDHUP)
 
     def data_received(self, data: bytes) -> None:
         receiver = self._receiver
@@ -184,6 +186,9 @@ class UpstreamConnection(asyncio.Protocol):
         if receiver is None:
             return False
         if self._head_done and self._body is not None:
+            if self._cut_off and isinstance(self._body, UntilCloseBody):
+                self._fail(Failure("reset", "the connection was cut, without TLS's close_notify", sent=True))
+                return False
             try:
                 self._body.eof()
             except ProtocolError as error:
@@ -196,8 +201,13 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._poll = None
-        if self._receiver is not None:
-            self._closed_early(str(exc) if exc else "the connection was lost", tls=isinstance(exc, ssl.SSLError))
+        if self._receiver is None:
+            return
+        if isinstance(exc, ssl.SSLError):
+            # With TLS 1.3 an upstream that refuses the gateway's certificate says so behind the handshake.
+            self._closed_early(reason_of(exc), kind="tls")
+        else:
+            self._closed_early(str(exc) if exc else "the connection was lost")
 
     def pause_writing(self) -> None:
         self.write_paused = True
@@ -208,6 +218,11 @@ class UpstreamConnection(asyncio.Protocol):
         self.write_paused = False
         if self._receiver is not None:
             self._receiver.upstream_resumed()
+
+    @property
+    def _cut_off(self) -> bool:
+        """Whoever can cut the connection could make half a body look whole (RFC 9112 §9.8)."""
+        return isinstance(self._transport, TlsTransport) and not self._transport.said_goodbye
 
     # Reading
 
@@ -257,9 +272,9 @@ class UpstreamConnection(asyncio.Protocol):
         if receiver is not None:
             receiver.on_end()
 
-    def _closed_early(self, reason: str, *, tls: bool = False) -> None:
+    def _closed_early(self, reason: str, *, kind: FailureKind = "reset") -> None:
         stale = self.reused and not self._head_done and not self._buffer.started
-        self._fail(Failure("tls" if tls else "reset", reason, stale=stale))
+        self._fail(Failure(kind, reason, stale=stale, sent=True))
 
     def _fail(self, failure: Failure) -> None:
         receiver, self._receiver = self._receiver, None

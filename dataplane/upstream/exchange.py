@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataplane.crosssite import SAFE_METHODS
@@ -114,8 +115,12 @@ class _Forwarding:
             self._log_passed_over(upstream, failure)
 
     def _may_go_on(self, failure: Failure) -> bool:
-        """§11.4: to the next upstream when no byte left, or when an attempt that may be repeated ran out of budget."""
-        return failure.kind in ("connect", "tls") or (failure.kind == "attempt" and self._resendable)
+        """§11.4: to the next upstream when no byte left; a request that may be repeated, also when its attempt ran out
+        of budget, or when the upstream refused TLS behind the handshake (as TLS 1.3 has it for client certificates).
+        """
+        if failure.kind in ("connect", "tls") and not failure.sent:
+            return True
+        return failure.kind in ("attempt", "tls") and self._resendable
 
     async def _try_upstream(self, upstream: Upstream, behind: bool) -> Failure | None:
         """One upstream: a kept connection, and a fresh one where that had gone stale. None: the caller was answered."""
@@ -168,7 +173,7 @@ class _Forwarding:
         if isinstance(result, GatewayError):
             raise result
         if result is not None and x.head.body_length != 0 and self._held_body is None:
-            return Failure(result.kind, result.reason)  # a streamed body is gone: never stale, never repeated
+            return replace(result, stale=False)  # a streamed body is gone: never repeated
         return result
 
     def _response_due(self, started: float, bounded: bool) -> tuple[float, Failure]:

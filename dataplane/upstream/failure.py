@@ -12,13 +12,15 @@ FailureKind = Literal["connect", "tls", "timeout", "attempt", "reset", "malforme
 class Failure:
     """`reason` is for the log. `connect_timeout`: the connection was not there in time (504 rather than 502).
 
-    `stale`: a kept-alive connection closed before any byte of a response had come.
+    `stale`: a kept-alive connection closed before any byte of a response had come. `sent`: bytes of the request may
+    have left.
     """
 
     kind: FailureKind
     reason: str
     connect_timeout: bool = False
     stale: bool = False
+    sent: bool = False
 
 
 class UpstreamUnreachable(Exception):

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from common.routetable.compiled import Upstream
 from dataplane.http1.readers import response_reader
 from dataplane.net.timers import TimerWheel
+from dataplane.net.tls import reason_of
+from dataplane.net.tls_client import ClientTls, over_tls
 from dataplane.upstream.connection import UpstreamConnection
 from dataplane.upstream.failure import Failure, UpstreamUnreachable
 
@@ -27,12 +29,12 @@ class UpstreamPool:
         fast_lane: bool = True,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
+        """`tls` is asked for the context of each new connection to an https upstream."""
         self._wheel = wheel
         self._max_idle = max_idle
         self._idle_s = idle_s
         self.read_head = response_reader(fast_lane=fast_lane)
-        self._make_tls = tls
-        self._tls: ssl.SSLContext | None = None
+        self._tls = tls
         self._idle: dict[str, list[UpstreamConnection]] = {}
         self._sweeper = wheel.timer()
         self._closed = False
@@ -49,25 +51,33 @@ class UpstreamPool:
 
     async def dial(self, upstream: Upstream, timeout_s: float) -> UpstreamConnection:
         """A new connection, TLS included, within `timeout_s`. Raises `UpstreamUnreachable`."""
-        context = self._tls_context() if upstream.scheme == "https" else None
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(upstream.origin, self.read_head),
-                    upstream.host,
-                    upstream.port,
-                    ssl=context,
-                    server_hostname=upstream.host if context else None,
-                )
+                if upstream.scheme == "https":
+                    return await self._dial_tls(upstream)
+                loop = asyncio.get_running_loop()
+                _, connection = await loop.create_connection(self._maker(upstream), upstream.host, upstream.port)
+                return connection
         except TimeoutError as error:
             failure = Failure("connect", f"no connection to {upstream.origin} in {timeout_s:g} s", connect_timeout=True)
             raise UpstreamUnreachable(failure) from error
-        except ssl.SSLError as error:
-            raise UpstreamUnreachable(Failure("tls", f"{upstream.origin}: {error}")) from error
         except (OSError, UnicodeError) as error:
             raise UpstreamUnreachable(Failure("connect", f"{upstream.origin}: {error}")) from error
-        return connection
+
+    async def _dial_tls(self, upstream: Upstream) -> UpstreamConnection:
+        """The name that is verified is that of the upstream's URL, whatever `Host` it is sent."""
+        maker, context = self._maker(upstream), self._tls()
+        _, client = await asyncio.get_running_loop().create_connection(
+            lambda: ClientTls(maker, context, upstream.host), upstream.host, upstream.port
+        )
+        try:
+            return await over_tls(client, UpstreamConnection)
+        except (OSError, ValueError) as error:
+            reason = reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
+            raise UpstreamUnreachable(Failure("tls", f"{upstream.origin}: {reason}")) from error
+
+    def _maker(self, upstream: Upstream) -> Callable[[], UpstreamConnection]:
+        return lambda: UpstreamConnection(upstream.origin, self.read_head)
 
     def give_back(self, connection: UpstreamConnection) -> None:
         """Keep a connection whose exchange ended cleanly."""
@@ -102,9 +112,3 @@ class UpstreamPool:
                 del self._idle[origin]
         if self._idle:
             self._sweeper.set(SWEEP_S, self._sweep)
-
-    def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = self._make_tls()
-            self._tls.set_alpn_protocols(["http/1.1"])
-        return self._tls

@@ -109,7 +109,6 @@ class Side(asyncio.BufferedProtocol):
 
     def hold_nothing(self) -> None:
         """Tell of being blocked as soon as the socket takes less than it is given."""
-        # Not 0: a TLS transport would call an empty buffer full.
         self._transport.set_write_buffer_limits(high=1, low=0)
 
     def write(self, data: bytes) -> None:
@@ -159,8 +158,7 @@ class Side(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         self._listener.finished(self)
-        # Behind its Close it may wait for the answer. TLS knows no half of a connection.
-        return self.heard and not self.shut and self._transport.get_extra_info("sslcontext") is None
+        return self.heard and not self.shut  # behind its Close it may wait for the answer
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._look.cancel()

@@ -17,6 +17,7 @@ from common.state.ports import StateMisconfigured
 from common.telemetry.line_writer import LineWriter
 from common.telemetry.log import Log
 from dataplane.gateway import Gateway
+from dataplane.tls.certificate import CertificateRefused
 
 if TYPE_CHECKING:
     from common.settings.gateway import GatewaySettings
@@ -61,6 +62,7 @@ async def serve(
     ended: asyncio.Event,
     *,
     sockets: Sequence[socket.socket] = (),
+    tls_sockets: Sequence[socket.socket] = (),
     on_ready: Callable[[], None] = lambda: None,
 ) -> int:
     """Start, call `on_ready`, serve until `ended` is set, drain; the exit code. SIGHUP reloads meanwhile."""
@@ -68,13 +70,17 @@ async def serve(
     loop.set_exception_handler(lambda _, context: _report(log, context))
     loop.add_signal_handler(signal.SIGHUP, _reload, gateway, log)
     try:
-        await gateway.start(sockets)
+        await gateway.start(sockets, tls_sockets)
     except StateMisconfigured as refused:
         log.error(f"the shared state refuses this gateway: {refused}")
         await gateway.stop()
         return 1
+    except CertificateRefused as refused:
+        log.error(f"a certificate cannot be used: {refused}")
+        await gateway.stop()
+        return 1
     except OSError as error:
-        log.error("cannot listen: free the address or set GATEWAY_HOST and GATEWAY_PORT", exc=error)
+        log.error("cannot listen: free the address or set GATEWAY_HOST, GATEWAY_PORT and GATEWAY_TLS_PORT", exc=error)
         await gateway.stop()
         return 1
     spare_collector()

@@ -33,8 +33,9 @@ def serve_several(settings: GatewaySettings, stdout: int, *, hang_after_s: float
     log = Log(LineWriter(stdout, turn=turn).write, level=settings.log_level)
     try:
         port = reserve_port(settings.host, settings.port)
+        tls_port = reserve_port(settings.host, settings.tls_port) if settings.tls_cert else None
     except OSError as error:
-        log.error("cannot listen: free the address or set GATEWAY_HOST and GATEWAY_PORT", exc=error)
+        log.error("cannot listen: free the address or set GATEWAY_HOST, GATEWAY_PORT and GATEWAY_TLS_PORT", exc=error)
         return 1
     if settings.identity_signing_key is None:
         log.warning(UNVERIFIABLE)
@@ -51,6 +52,7 @@ def serve_several(settings: GatewaySettings, stdout: int, *, hang_after_s: float
         lambda place: work(place, settings, stdout, turn),
         log,
         shutdown_timeout_s=settings.shutdown_timeout_s,
+        tls_port=tls_port,
         hang_after_s=hang_after_s,
     )
     return supervisor.run()

@@ -16,6 +16,7 @@ class Slot:
     number: int
     restarts: Restarts = field(default_factory=Restarts)
     sockets: list[socket.socket] = field(default_factory=list)
+    tls_sockets: list[socket.socket] = field(default_factory=list)
     pid: int = 0
     link: Link | None = None
     ready: bool = False
@@ -27,6 +28,7 @@ class Slot:
     """It stands still, and is killed then."""
 
     def close_sockets(self) -> None:
-        for sock in self.sockets:
+        for sock in (*self.sockets, *self.tls_sockets):
             sock.close()
         self.sockets = []
+        self.tls_sockets = []

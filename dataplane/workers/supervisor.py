@@ -46,11 +46,13 @@ class Supervisor:
         log: Log,
         *,
         shutdown_timeout_s: float,
+        tls_port: ReservedPort | None = None,
         hang_after_s: float = HANG_AFTER_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`work` is called in a process of its own for each worker; what it returns is that process's exit code."""
         self._port = port
+        self._tls_port = tls_port
         self._work = work
         self._log = log
         self._shutdown_timeout_s = shutdown_timeout_s
@@ -86,9 +88,14 @@ class Supervisor:
                     self._linked(key.data, mask)
             self._reap()
             self._look(self._clock())
-        self._port.close()
+        self._close_ports()
         self._log.info("all workers have ended", exitCode=self._code)
         return self._code
+
+    def _close_ports(self) -> None:
+        for port in (self._port, self._tls_port):
+            if port is not None:
+                port.close()
 
     def _times(self) -> Iterator[float]:
         """The moments at which there is something to do."""
@@ -114,6 +121,8 @@ class Supervisor:
         """Fork a worker. `OSError` when the system has no socket or process for one."""
         if not slot.sockets:
             slot.sockets = self._port.sockets()
+            if self._tls_port is not None:
+                slot.tls_sockets = self._tls_port.sockets()
         ours, theirs = socket.socketpair()
         # A signal between fork and the child's own handlers would be told to this process, in the child's name.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -139,14 +148,14 @@ class Supervisor:
             ours.close()
             self._selector.close()
             self._signals.leave_to_child()
-            self._port.close()
+            self._close_ports()
             for other in self._slots:
                 if other.link is not None:
                     other.link.close()
                 if other is not slot:
                     other.close_sockets()
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            code = self._work(Place(slot.number, slot.sockets, theirs))
+            code = self._work(Place(slot.number, slot.sockets, slot.tls_sockets, theirs))
         except BaseException as error:  # noqa: BLE001 (nothing above this frame is the child's to run)
             frames = traceback.extract_tb(error.__traceback__)[-6:]
             where = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames]

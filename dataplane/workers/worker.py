@@ -36,10 +36,12 @@ WHERE_IT_STANDS = signal.SIGUSR1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a worker is given: its number from 1 on, its listening sockets, its end of the link."""
+    """What a worker is given: its number from 1 on, its listening sockets, plain ones and those of TLS, its end of the
+    link."""
 
     number: int
     sockets: list[socket.socket]
+    tls_sockets: list[socket.socket]
     link: socket.socket
 
 
@@ -69,7 +71,9 @@ def work(place: Place, settings: GatewaySettings, stdout: int, turn: Turn) -> in
         gateway = Gateway(own, log, collect=link.totals)
         await link.start(place.link, gateway.metrics.registry.dump)
         try:
-            return await serve(gateway, log, ended, sockets=place.sockets, on_ready=link.ready)
+            return await serve(
+                gateway, log, ended, sockets=place.sockets, tls_sockets=place.tls_sockets, on_ready=link.ready
+            )
         finally:
             await link.close()
 

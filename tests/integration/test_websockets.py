@@ -235,8 +235,7 @@ async def test_an_upstream_behind_tls_is_reached_over_wss(tmp_path: Path) -> Non
         untrusted = await refused(gw)
         assert (untrusted.status, untrusted.json["error"]) == (502, "bad_gateway")
         assert gw.metric("gateway_upstream_failures_total", route="r0", kind="tls") == 1
-        gw.gateway._pool._make_tls = client_side
-        gw.gateway._pool._tls = None
+        gw.gateway._pool._tls = client_side
         async with asyncio.timeout(5), connect(f"ws://127.0.0.1:{gw.port}/") as client:
             for message in ("hello", b"x" * 1_000_000):
                 await client.send(message)

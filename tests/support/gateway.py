@@ -7,6 +7,7 @@ import hashlib
 import json
 import secrets
 import socket
+import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Callable
@@ -140,6 +141,15 @@ class Running:
 
     async def connect(self) -> Caller:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**20)
+        caller = Caller(reader, writer)
+        self._callers.append(caller)
+        return caller
+
+    async def connect_tls(self, context: ssl.SSLContext, name: str = "app.test", **options: Any) -> Caller:
+        """A TLS connection, after its handshake; `name` is asked for and looked for in the certificate."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.gateway.tls_port, limit=2**20, ssl=context, server_hostname=name, **options
+        )
         caller = Caller(reader, writer)
         self._callers.append(caller)
         return caller

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -94,6 +95,8 @@ class Upstream:
     """A listening upstream: what it was sent, and how often it was connected to."""
 
     port: int
+    scheme: str = "http"
+    host: str = "127.0.0.1"
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -103,13 +106,15 @@ class Upstream:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://{self.host}:{self.port}"
 
 
 @asynccontextmanager
-async def upstream(script: Script, host: str = "127.0.0.1"):
-    """Run `script` for each connection to a fresh port of a loopback address."""
-    state = Upstream(0)
+async def upstream(
+    script: Script, host: str = "127.0.0.1", *, tls: ssl.SSLContext | None = None, name: str = "127.0.0.1"
+):
+    """Run `script` for each connection to a fresh port of a loopback address; with `tls`, behind its handshake."""
+    state = Upstream(0, "http" if tls is None else "https", name)
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -128,7 +133,7 @@ async def upstream(script: Script, host: str = "127.0.0.1"):
             tasks.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(serve, host, 0)
+    server = await asyncio.start_server(serve, host, 0, ssl=tls)
     state.port = server.sockets[0].getsockname()[1]
     try:
         yield state
