@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from common.routetable.match import AmbiguousPath
 from common.telemetry.request_id import request_id
-from common.telemetry.trace import continue_trace
+from common.telemetry.trace import continue_trace, not_sampled
 from dataplane.accept import prefers_html
 from dataplane.errors import CLIENT_CLOSED_REQUEST, GatewayError
 from dataplane.exchange import Exchange
@@ -59,6 +59,7 @@ class Dispatcher:
         metrics: GatewayMetrics,
         recorder: Recorder,
         log: Log,
+        new_flags: Callable[[str], str] = not_sampled,
     ) -> None:
         self._configuration = configuration
         self._endpoints = endpoints
@@ -75,6 +76,7 @@ class Dispatcher:
         self._metrics = metrics
         self._recorder = recorder
         self._log = log
+        self._new_flags = new_flags
         self._hops = settings.trusted_proxy_hops
         self._scheme = settings.public_url.partition("://")[0]
 
@@ -186,7 +188,7 @@ class Dispatcher:
     def _identify(self, x: Exchange) -> None:
         sent_id, traceparent, tracestate = x.head.derived(_sent_ids)
         x.request_id = request_id(sent_id)
-        x.trace = continue_trace(traceparent, tracestate)
+        x.trace = continue_trace(traceparent, tracestate, self._new_flags)
 
     def _scheme_of(self, x: Exchange) -> str:
         return "https" if x.secure else self._scheme

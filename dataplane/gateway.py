@@ -14,6 +14,7 @@ from common.routetable.upstreams import parse_upstream
 from common.state.budgets import BudgetTable
 from common.state.open import StateOptions, open_state
 from common.telemetry.state_watch import StateMetrics
+from common.telemetry.trace import not_sampled
 from dataplane.access.breaker import Breaker
 from dataplane.access.client import AccessClient
 from dataplane.access.transport import PooledAccessTransport
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from dataplane.exchange import Exchange
     from dataplane.reload.source import TableSource
     from dataplane.replies import Reply
+    from dataplane.spans import Spans
 
 
 UNVERIFIABLE = (
@@ -71,12 +73,14 @@ class Gateway:
         clock: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         collect: Callable[[], Awaitable[bytes]] | None = None,
+        spans: Spans | None = None,
     ) -> None:
-        """`collect` gives the metrics of several processes, in place of this one's."""
+        """`collect` gives the metrics of several processes, in place of this one's; `spans` takes those of requests."""
         self.settings = settings
         self.log = log
         self.metrics = GatewayMetrics()
         self._collect = collect
+        self._spans = spans
         self.wheel = TimerWheel(clock)
         self.state = self._open_state(now_ms)
         self.tasks = TaskKeeper(self._task_died)
@@ -171,6 +175,8 @@ class Gateway:
         await self._authentication.close()
         self._pool.close()
         await self.state.close()
+        if self._spans is not None:
+            await self._spans.close()
         self.wheel.stop()
         self.log.info("stopped")
 
@@ -267,7 +273,8 @@ class Gateway:
             open_websocket=self._build_websockets(breaker, slots),
             to_tls=self._build_redirect(),
             metrics=metrics,
-            recorder=Recorder(log.requests(), metrics, clock),
+            recorder=Recorder(log.requests(), metrics, clock, self._spans),
+            new_flags=not_sampled if self._spans is None else self._spans.new_flags,
             log=log,
         )
 

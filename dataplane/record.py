@@ -1,4 +1,4 @@
-"""The one record that each request leaves: a log line and its metrics, made when the exchange is over."""
+"""The one record that each request leaves, made when the exchange is over: a log line, its metrics, and a span."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ if TYPE_CHECKING:
     from common.telemetry.log import RequestLog
     from dataplane.exchange import Exchange
     from dataplane.metrics import GatewayMetrics
+    from dataplane.spans import Spans
 
 
 class Recorder:
     """Writes the records. `clock` is the monotonic clock that `Exchange.started_at` was read from."""
 
-    def __init__(self, request_log: RequestLog, metrics: GatewayMetrics, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, request_log: RequestLog, metrics: GatewayMetrics, clock: Callable[[], float], spans: Spans | None = None
+    ) -> None:
         self._line = request_log.line
         self._metrics = metrics
         self._clock = clock
+        self._spans = spans
 
     def record(self, x: Exchange) -> None:
         head = x.head
@@ -49,3 +53,5 @@ class Recorder:
             bytes_out=x.bytes_out,
             user_agent=head.value(b"user-agent"),
         )
+        if self._spans is not None and x.trace.sampled:
+            self._spans.ended(x, duration_s)

@@ -13,7 +13,7 @@ from common.values import hot_value
 
 # W3C Trace Context §3.2: lower case only. A version above 00 may append more behind one dash; it is not ours to read.
 _TRACEPARENT = re.compile(
-    rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-[^\r\n]*)?"
+    rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-[^\r\n]*)?"
 )
 
 _trace_digits = RandomHex(32).draw
@@ -27,13 +27,19 @@ _NO_TRACE = "0" * 32
 class TraceContext:
     """The gateway's span in a trace: ids in lower-case hexadecimal (32 and 16 digits), flags in two digits.
 
-    `tracestate` is the caller's, as sent; None where the trace begins here.
+    `tracestate` is the caller's, as sent, and `parent_id` its span; None and `""` where the trace begins here.
     """
 
     trace_id: str
     span_id: str
     flags: str
     tracestate: bytes | None
+    parent_id: str = ""
+
+    @property
+    def sampled(self) -> bool:
+        """Whoever began the trace wants its spans recorded."""
+        return bool(int(self.flags, 16) & 1)
 
     @property
     def traceparent(self) -> bytes:
@@ -41,21 +47,31 @@ class TraceContext:
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}".encode("ascii")
 
 
-def continue_trace(traceparent: Sequence[bytes], tracestate: Sequence[bytes]) -> TraceContext:
+def not_sampled(_: str) -> str:
+    """The flags of a trace that begins here and is recorded nowhere."""
+    return "00"
+
+
+def continue_trace(
+    traceparent: Sequence[bytes], tracestate: Sequence[bytes], new_flags: Callable[[str], str] = not_sampled
+) -> TraceContext:
     """A new span in the caller's trace, or in a new one where the caller sent none that is valid.
 
-    Both arguments are all values of the header. Two `traceparent` headers are malformed; several `tracestate` headers
-    are one list (W3C Trace Context §3.3.1).
+    `new_flags` gives the flags of a trace that begins here, by its id. The other arguments are all values of the
+    header. Two `traceparent` headers are malformed; several `tracestate` headers are one list (W3C Trace Context
+    §3.3.1).
     """
     sent = _TRACEPARENT.fullmatch(traceparent[0]) if len(traceparent) == 1 else None
-    if sent is None or (sent[1] == b"00" and sent[4] is not None):
-        return TraceContext(_id(_trace_digits, _NO_TRACE), _id(_span_digits, _NO_SPAN), "00", None)
+    if sent is None or (sent[1] == b"00" and sent[5] is not None):
+        trace_id = _id(_trace_digits, _NO_TRACE)
+        return TraceContext(trace_id, _id(_span_digits, _NO_SPAN), new_flags(trace_id), None)
     state = b",".join(tracestate)
     return TraceContext(
         trace_id=sent[2].decode("ascii"),
         span_id=_id(_span_digits, _NO_SPAN),
-        flags=sent[3].decode("ascii"),
+        flags=sent[4].decode("ascii"),
         tracestate=state if state.strip(b" \t,") else None,
+        parent_id=sent[3].decode("ascii"),
     )
 
 

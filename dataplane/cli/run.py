@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -25,6 +26,11 @@ def register(app: typer.Typer) -> None:
     @app.command("run", help=HELP)
     def run() -> None:
         settings = settings_of_environment()
+        from dataplane.spans import spans_problem
+
+        if problem := spans_problem(os.environ):
+            typer.echo(f"gateway: {problem}", err=True)
+            raise typer.Exit(1)
         from dataplane.workers.serve import raise_descriptor_limit, serve_alone
         from dataplane.workers.several import serve_several
 

@@ -17,6 +17,7 @@ from common.state.ports import StateMisconfigured
 from common.telemetry.line_writer import LineWriter
 from common.telemetry.log import Log
 from dataplane.gateway import Gateway
+from dataplane.spans import open_spans
 from dataplane.tls.certificate import CertificateRefused
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def serve_alone(settings: GatewaySettings, stdout: int) -> int:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, end, number)
-        return await serve(Gateway(settings, log), log, ended)
+        return await serve(Gateway(settings, log, spans=open_spans(os.environ, log)), log, ended)
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import os
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from common.telemetry.line_writer import LineWriter
 from common.telemetry.log import Log
 from dataplane.errors import GatewayError
 from dataplane.gateway import Gateway
+from dataplane.spans import open_spans
 from dataplane.workers.serve import serve
 from dataplane.workers.wire import Inbox, Kind, encode
 
@@ -68,7 +70,7 @@ def work(place: Place, settings: GatewaySettings, stdout: int, turn: Turn) -> in
                 ended.set()
 
         link = SupervisorLink(on_gone=orphaned)
-        gateway = Gateway(own, log, collect=link.totals)
+        gateway = Gateway(own, log, collect=link.totals, spans=open_spans(os.environ, log))
         await link.start(place.link, gateway.metrics.registry.dump)
         try:
             return await serve(

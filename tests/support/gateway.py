@@ -22,6 +22,7 @@ from common.settings.gateway import GatewaySettings
 from common.state.ports import NewSession
 from common.telemetry.log import Log
 from dataplane.gateway import Gateway
+from dataplane.spans import Spans
 
 DEADLINE_S = 15.0
 
@@ -209,6 +210,7 @@ async def running(
     document: dict[str, Any] | None,
     *,
     clock: Callable[[], float] = time.monotonic,
+    spans: Spans | None = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
     """A gateway over a table (None: the file does not exist), with settings that suit a test where none are given.
@@ -230,7 +232,9 @@ async def running(
         **settings,
     )
     lines: list[dict[str, Any]] = []
-    gateway = Gateway(chosen, Log(lambda line: lines.append(json.loads(line)), level=chosen.log_level), clock=clock)
+    gateway = Gateway(
+        chosen, Log(lambda line: lines.append(json.loads(line)), level=chosen.log_level), clock=clock, spans=spans
+    )
     state = Running(gateway, lines)
     await gateway.start()
     try:
