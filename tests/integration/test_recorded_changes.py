@@ -17,7 +17,7 @@ from common.state.watch import Unwatched
 from tests.support.cutting_proxy import When, cutting_proxy
 from tests.support.faketime import ServerTime
 from tests.support.postgres import Postgres, open_folder, start_postgres
-from tests.support.processes import Children
+from tests.support.processes import Children, eventually
 from tests.support.redis import Redis, RedisCluster, start_cluster, start_redis
 from tests.support.state_backends import in_its_own_loop
 from tests.support.state_changes import CHANGES, KEY, MARK, Change, prepare, recorded
@@ -295,3 +295,19 @@ async def test_in_a_cluster_a_mark_that_is_not_ours_records_nothing(
     assert (await state.revoke_session(unknown, CHANGES[2].entry)).matching == 0
     assert await recorded(state) == 0
     await state.close()
+
+
+@BY_ACTION
+async def test_a_single_server_in_cluster_mode_is_served_as_a_cluster_is(
+    tmp_path_factory: pytest.TempPathFactory, change: Change
+) -> None:
+    with Children() as children:
+        server = start_redis(children, tmp_path_factory.mktemp("single"), "--cluster-enabled", "yes")
+        server.cli("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+        eventually(lambda: "cluster_state:ok" in server.cli("CLUSTER", "INFO"))
+        state = RedisState(server.url, prefix="gateway", timeout_s=10.0, watch=Unwatched())
+        await state.start()
+        await prepare(state)
+        await change.run(state, change.entry)
+        await settled(state, change, done=True)
+        await state.close()
