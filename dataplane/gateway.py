@@ -17,6 +17,8 @@ from common.telemetry.state_watch import StateMetrics
 from common.telemetry.trace import not_sampled
 from dataplane.access.breaker import Breaker
 from dataplane.access.client import AccessClient
+from dataplane.access.drops import DecisionDrops
+from dataplane.access.shared import SharedDecisions
 from dataplane.access.transport import PooledAccessTransport
 from dataplane.admission import Admission
 from dataplane.authentication.build import build_authentication
@@ -95,6 +97,9 @@ class Gateway:
             fast_lane=settings.http_fast_lane,
         )
         self._access = self._build_access(clock)
+        self._drops = None
+        if self._access is not None and self.state.shared:
+            self._drops = DecisionDrops(self.state, self._access.forget, log)
         self._signer = self._build_signer()
         self.websockets = Connections(settings.ws_max_connections, settings.ws_max_per_principal)
         self._dispatcher = self._build_dispatcher(clock)
@@ -142,6 +147,8 @@ class Gateway:
             await self.termination.start()
         await self._upstream_tls.start()
         await self.state.start()
+        if self._drops is not None:
+            await self._drops.start()
         await self.configuration.start()
         settings = self.settings
         await self._listener.start(settings.host, settings.port, sockets)
@@ -170,6 +177,8 @@ class Gateway:
         if self.termination is not None:
             await self.termination.stop()
         await self._upstream_tls.stop()
+        if self._drops is not None:
+            await self._drops.stop()
         if self._access is not None:
             await self._access.close()
         await self._authentication.close()
@@ -214,6 +223,7 @@ class Gateway:
             breaker=Breaker(settings.access_breaker_failures, settings.access_breaker_cooldown_s),
             metrics=self.metrics,
             log=self.log,
+            shared=SharedDecisions(self.state, clock) if self.state.shared else None,
             clock=clock,
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from common.state.administration import HANDLE_LENGTH, HandleRevocation, SessionPage
 from common.state.budgets import BudgetTable, monotonic_ms
@@ -83,10 +84,13 @@ class MemoryState(Coordination, MemoryRouteTable):
         """See `DecisionStore.read_decision`."""
         return self._decisions.read(key, self._now_ms())
 
-    async def write_decision(self, key: DecisionKey, *, allow: bool, reason_code: str, keep_ms: int) -> None:
+    async def write_decision(
+        self, key: DecisionKey, *, allow: bool, reason_code: str, asked_at_ms: int, keep_ms: int
+    ) -> None:
         """See `DecisionStore.write_decision`. When the bound is reached, the decision stored longest ago goes."""
         now = self._now_ms()
-        self._decisions.write(key, Decision(allow, reason_code, now), now + keep_ms, now)
+        asked = min(asked_at_ms, now)
+        self._decisions.write(key, _Asked(allow, reason_code, asked, asked + keep_ms), now)
 
     async def list_sessions(self, subject: str | None, after: str | None, limit: int) -> SessionPage:
         """See `SessionAdministration.list_sessions`."""
@@ -133,40 +137,56 @@ class MemoryState(Coordination, MemoryRouteTable):
         """Nothing to release."""
 
 
+class _Asked(NamedTuple):
+    """A decision, when its question was asked, and when it goes."""
+
+    allow: bool
+    reason_code: str
+    asked: int
+    gone: int
+
+
 class _Decisions:
-    """Decisions by key, each with the time at which it goes. Every key stands once in the round."""
+    """Decisions by key. Every key stands once in the round."""
 
     def __init__(self, limit: int) -> None:
-        self._by_key: dict[DecisionKey, tuple[Decision, int]] = {}
+        self._by_key: dict[DecisionKey, _Asked] = {}
         self._round: deque[DecisionKey] = deque()
         self._limit = limit
 
     def read(self, key: DecisionKey, now: int) -> Decision | None:
         found = self._by_key.get(key)
-        return found[0] if found is not None and now < found[1] else None
+        if found is None or not found.asked <= now < found.gone:
+            return None
+        return Decision(found.allow, found.reason_code, now - found.asked)
 
-    def write(self, key: DecisionKey, decision: Decision, gone_at: int, now: int) -> None:
+    def write(self, key: DecisionKey, new: _Asked, now: int) -> None:
         self._sweep(now)
-        if key not in self._by_key:
+        old = self._by_key.get(key)
+        if old is not None:
+            # One from the future: the clock was set back since, and its age cannot be told.
+            if now < old.gone and (new.asked < old.asked <= now or (new.asked == old.asked and not old.allow)):
+                return
+        else:
             if self._limit <= 0:
                 return
             while len(self._by_key) >= self._limit:
                 del self._by_key[self._round.popleft()]
             self._round.append(key)
-        self._by_key[key] = (decision, gone_at)
+        self._by_key[key] = new
 
     def drop(self, subject: str | None, workspace_id: str | None, now: int) -> int:
         dropped = [
             key for key in self._by_key if subject in (None, key.subject) and workspace_id in (None, key.workspace_id)
         ]
-        live = sum(now < self._by_key.pop(key)[1] for key in dropped)
+        live = sum(now < self._by_key.pop(key).gone for key in dropped)
         if dropped:
             self._round = deque(key for key in self._round if key in self._by_key)
         return live
 
     def _sweep(self, now: int) -> None:
         for _ in range(min(_SWEEP, len(self._round))):
-            if now < self._by_key[self._round[0]][1]:
+            if now < self._by_key[self._round[0]].gone:
                 self._round.rotate(-1)
             else:
                 del self._by_key[self._round.popleft()]

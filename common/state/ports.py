@@ -86,11 +86,13 @@ class SessionStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An explicit answer of Access. `decided_at_ms` by the server's clock."""
+    """An explicit answer of Access. `age_ms`, 0 or more, is the time since its question was asked until it was read, by
+    the server's clock.
+    """
 
     allow: bool
     reason_code: str
-    decided_at_ms: int
+    age_ms: int
 
 
 class DecisionKey(NamedTuple):
@@ -108,12 +110,21 @@ class DecisionKey(NamedTuple):
 class DecisionStore(Protocol):
     """Cached decisions of Access."""
 
-    async def read_decision(self, key: DecisionKey) -> Decision | None:
-        """The stored decision, however old within `keep_ms` of its writing; None when there is none."""
+    def read_decision(self, key: DecisionKey) -> Awaitable[Decision | None]:
+        """The stored decision; None when there is none, or one that the server's clock is not at yet: it was set back
+        since, and nobody knows how old that decision is.
+        """
         ...
 
-    async def write_decision(self, key: DecisionKey, *, allow: bool, reason_code: str, keep_ms: int) -> None:
-        """Store an explicit decision for `keep_ms`."""
+    async def write_decision(
+        self, key: DecisionKey, *, allow: bool, reason_code: str, asked_at_ms: int, keep_ms: int
+    ) -> None:
+        """Store an explicit decision until `keep_ms` after its question was asked, at `asked_at_ms` of the state's
+        clock (`State.now_ms`); a time that the server has not reached counts as its now.
+
+        One whose question was asked later stays, and of two of the same millisecond a denial: so it does not matter in
+        which order replicas write, nor how long a write was on its way. A decision that is over ends an older one too.
+        """
         ...
 
 

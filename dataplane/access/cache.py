@@ -10,7 +10,8 @@ from dataplane.access.protocol import AccessDecision
 @dataclass(slots=True)
 class Kept:
     """An explicit decision. `asked_at` is when its question was sent, in monotonic seconds: its age counts from there,
-    so a change at Access is felt at most one lifetime later, however slow the answer was.
+    so a change at Access is felt at most one lifetime later, however slow the answer was. `order` rises with the
+    questions of this process; one of another process has 0.
     """
 
     decision: AccessDecision
@@ -48,8 +49,12 @@ class DecisionCache:
         """What is kept, of any age: `is_fresh` and `may_bridge` judge it."""
         return self._entries.get(key)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+
     def put(self, key: bytes, kept: Kept, now: float) -> None:
-        """Keep a decision until its `keep_until`, unless one is there whose question was sent later (`order`).
+        """Keep a decision until its `keep_until`, unless one is there whose question was sent later.
 
         One that is over already (no lifetime and no grace) still takes the place of an older one: after a denial
         nothing may serve the allow before it.
@@ -57,7 +62,7 @@ class DecisionCache:
         entries = self._entries
         old = entries.get(key)
         if old is not None:
-            if old.order > kept.order:
+            if (old.asked_at, old.order) > (kept.asked_at, kept.order):
                 return
             del entries[key]
         if self._max == 0 or kept.keep_until <= now:

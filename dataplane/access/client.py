@@ -1,12 +1,14 @@
-"""`AccessClient`: one decision, from the cache, from a call that is under way, or from Access itself (§6)."""
+"""`AccessClient`: one decision, from a cache, from a call that is under way, or from Access itself (§6)."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from common.state.ports import DecisionKey
 from common.telemetry.outage import OutageLog
 from dataplane.access.breaker import Breaker
 from dataplane.access.cache import DecisionCache, Kept, is_fresh, may_bridge
@@ -24,6 +26,7 @@ from dataplane.errors import GatewayError
 if TYPE_CHECKING:
     from common.routetable.compiled import Route
     from common.telemetry.log import Log
+    from dataplane.access.shared import SharedDecisions
     from dataplane.metrics import GatewayMetrics
 
 Outcome = AccessDecision | AccessFailure
@@ -52,10 +55,12 @@ class AccessTransport(Protocol):
 class _Call:
     """A question on its way to Access, with those who wait for its answer."""
 
-    __slots__ = ("asked_at", "order", "task", "waiters")
+    __slots__ = ("asked_at", "asked_at_ms", "order", "task", "waiters")
 
-    def __init__(self, asked_at: float, order: int) -> None:
+    def __init__(self, asked_at: float, asked_at_ms: int, order: int) -> None:
         self.asked_at = asked_at
+        self.asked_at_ms = asked_at_ms
+        """By the clock of the shared state, where there is one."""
         self.order = order
         self.waiters = 0
         self.task: asyncio.Task[Outcome]
@@ -65,7 +70,8 @@ class AccessClient:
     """Decisions of one Access service, for one event loop.
 
     `timeout_s` bounds a call from its start to the end of its answer, whatever the transport does. `breaker` is this
-    client's own. `clock` gives monotonic seconds.
+    client's own. `shared` are the decisions of all replicas, None where there is one process. `clock` gives monotonic
+    seconds.
     """
 
     def __init__(
@@ -78,6 +84,7 @@ class AccessClient:
         breaker: Breaker,
         metrics: GatewayMetrics,
         log: Log,
+        shared: SharedDecisions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport = transport
@@ -91,6 +98,10 @@ class AccessClient:
         self._calls: dict[bytes, _Call] = {}
         self._running: set[asyncio.Task[Outcome]] = set()
         self._asked = 0
+        # Without a cache of its own a process keeps nothing elsewhere either.
+        self._shared = shared if cache_max else None
+        self._forgotten = 0
+        self._forgotten_at = -math.inf
         self._outage = OutageLog(log, gone="access is unavailable", back="access answers again")
 
     async def decide(
@@ -107,36 +118,72 @@ class AccessClient:
             asked = question(subject, workspace_id, route.id, roles)
         except ValueError as error:
             raise GatewayError("internal_error", str(error)) from error
-        key = decision_key(self._service, asked)
-        if not fresh:
-            kept = self._cache.get(key)
-            if kept is not None and is_fresh(kept, self._clock(), route.access_cache_ttl_ms):
-                self._metrics.access_cache.inc("hit")
-                return kept.decision
+        inputs = decision_key(self._service, asked)
+        if not fresh and (kept := self._fresh(inputs, route)) is not None:
+            return kept
+        key = DecisionKey(inputs, subject, workspace_id)
+        shares = self._shared is not None and route.access_cache_ttl_ms > 0
+        if shares and not fresh and self._joinable(inputs, route) is None:
+            await self._look(key, route)
+            if (kept := self._fresh(inputs, route)) is not None:
+                return kept
         return await self._ask(key, asked, route, fresh=fresh)
+
+    def forget(self) -> None:
+        """Let nothing that was asked before now answer any more, kept here or shared: decisions were dropped. Calls on
+        their way answer those who wait for them, and nobody after.
+        """
+        self._cache.clear()
+        self._calls.clear()
+        self._forgotten = self._asked
+        self._forgotten_at = self._clock()
 
     async def close(self) -> None:
         """Cancel every call and wait for its end."""
+        if self._shared is not None:
+            await self._shared.close()
         running = list(self._running)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _ask(self, key: bytes, asked: bytes, route: Route, *, fresh: bool) -> AccessDecision:
-        now = self._clock()
-        call = None if fresh else self._calls.get(key)
-        # A call is joined while its answer would still be fresh: with a lifetime of 0 each request asks by itself.
-        if call is not None and (now - call.asked_at) * 1000 < route.access_cache_ttl_ms:
-            how = "shared"
-        else:
-            how = "miss"
-            call = self._start(key, asked, now, route.access_cache_ttl_ms + route.access_stale_grace_ms)
+    def _fresh(self, inputs: bytes, route: Route) -> AccessDecision | None:
+        """What is kept here and may answer instead of Access."""
+        kept = self._cache.get(inputs)
+        if kept is None or not is_fresh(kept, self._clock(), route.access_cache_ttl_ms):
+            return None
+        self._metrics.access_cache.inc("hit")
+        return kept.decision
+
+    async def _look(self, key: DecisionKey, route: Route) -> None:
+        """Keep what replicas share of a decision, unless what is kept here is later."""
+        found = None if self._shared is None else await self._shared.find(key)
+        if found is not None and found.asked_at > self._forgotten_at:
+            keep_until = found.asked_at + _keep_ms(route) / 1000
+            self._cache.put(key.inputs, Kept(found.decision, found.asked_at, 0, keep_until), self._clock())
+
+    def _joinable(self, inputs: bytes, route: Route) -> _Call | None:
+        """A call whose answer will still be fresh: with a lifetime of 0 each request asks by itself."""
+        call = self._calls.get(inputs)
+        if call is None or (self._clock() - call.asked_at) * 1000 >= route.access_cache_ttl_ms:
+            return None
+        return call
+
+    async def _ask(self, key: DecisionKey, asked: bytes, route: Route, *, fresh: bool) -> AccessDecision:
+        call = None if fresh else self._joinable(key.inputs, route)
+        how = "miss" if call is None else "shared"
+        if call is None:
+            call = self._start(key, asked, _keep_ms(route))
         if call is None:
             outcome: Outcome = AccessFailure("breaker_open", "Access failed repeatedly and is not asked for now")
         else:
-            outcome = await self._wait(key, call)
+            outcome = await self._wait(key.inputs, call)
         if isinstance(outcome, AccessFailure):
-            bridged = None if fresh else self._bridge(key, route)
+            if route.access_stale_grace_ms > 0 and not fresh and (call is not None or not route.access_cache_ttl_ms):
+                # Since it was looked for, if it was, another replica may have had an answer: an allow, or a denial that
+                # ends what is kept here.
+                await self._look(key, route)
+            bridged = None if fresh else self._bridge(key.inputs, route)
             if bridged is None:
                 self._count_lookup(how, fresh=fresh)
                 raise GatewayError("access_unavailable", str(outcome))
@@ -148,37 +195,34 @@ class AccessClient:
         if not fresh:
             self._metrics.access_cache.inc(how)
 
-    def _bridge(self, key: bytes, route: Route) -> AccessDecision | None:
+    def _bridge(self, inputs: bytes, route: Route) -> AccessDecision | None:
         """What may answer after a failure: a decision that another call brought meanwhile, or the outage grace."""
-        kept = self._cache.get(key)
-        if kept is None:
-            return None
-        now = self._clock()
-        if is_fresh(kept, now, route.access_cache_ttl_ms):
-            self._metrics.access_cache.inc("hit")
-            return kept.decision
-        if not may_bridge(kept, now, route.access_cache_ttl_ms, route.access_stale_grace_ms):
+        if (decision := self._fresh(inputs, route)) is not None:
+            return decision
+        kept, now = self._cache.get(inputs), self._clock()
+        if kept is None or not may_bridge(kept, now, route.access_cache_ttl_ms, route.access_stale_grace_ms):
             return None
         self._metrics.access_cache.inc("stale")
         self._metrics.access_stale.inc(route.id)
         self._metrics.access_stale_age.observe(now - kept.asked_at, route.id)
         return STALE_ALLOW
 
-    def _start(self, key: bytes, asked: bytes, now: float, keep_ms: int) -> _Call | None:
+    def _start(self, key: DecisionKey, asked: bytes, keep_ms: int) -> _Call | None:
         """Send a question; None when the breaker refuses."""
+        now = self._clock()
         ticket = self._breaker.admit(now)
         if ticket is None:
             return None
         self._asked += 1
-        call = _Call(now, self._asked)
+        call = _Call(now, 0 if self._shared is None else self._shared.now_ms(), self._asked)
         task = asyncio.get_running_loop().create_task(self._run(key, call, asked, ticket, keep_ms))
         call.task = task
-        self._calls[key] = call
+        self._calls[key.inputs] = call
         self._running.add(task)
 
         def ended(_: asyncio.Task[Outcome]) -> None:
             self._running.discard(task)
-            self._forget(key, call)
+            self._unlist(key.inputs, call)
             # A task that was cancelled, even before its first step, gives back the place of a probe.
             self._breaker.released(ticket)
             if not task.cancelled():
@@ -195,29 +239,36 @@ class AccessClient:
         finally:
             call.waiters -= 1
             if call.waiters == 0 and not call.task.done():
-                self._forget(key, call)
+                self._unlist(key, call)
                 call.task.cancel()
         if call.task.cancelled():
             return AccessFailure("reset", "the call to Access was stopped")
         return call.task.result()
 
-    def _forget(self, key: bytes, call: _Call) -> None:
+    def _unlist(self, key: bytes, call: _Call) -> None:
         """Let nobody join the call any more."""
         if self._calls.get(key) is call:
             del self._calls[key]
 
-    async def _run(self, key: bytes, call: _Call, asked: bytes, ticket: int, keep_ms: int) -> Outcome:
+    async def _run(self, key: DecisionKey, call: _Call, asked: bytes, ticket: int, keep_ms: int) -> Outcome:
         outcome = await self._post(asked)
         now = self._clock()
         self._metrics.access_duration.observe(now - call.asked_at)
         if isinstance(outcome, AccessDecision):
-            self._cache.put(key, Kept(outcome, call.asked_at, call.order, call.asked_at + keep_ms / 1000), now)
+            self._keep(key, call, outcome, now, keep_ms)
             self._metrics.access_requests.inc("allow" if outcome.allow else "deny")
         else:
             self._metrics.access_requests.inc("rejected" if outcome.rejected else "unavailable")
-        self._forget(key, call)
+        self._unlist(key.inputs, call)
         self._tell_breaker(outcome, ticket, now)
         return outcome
+
+    def _keep(self, key: DecisionKey, call: _Call, decision: AccessDecision, now: float, keep_ms: int) -> None:
+        if call.order <= self._forgotten:
+            return
+        self._cache.put(key.inputs, Kept(decision, call.asked_at, call.order, call.asked_at + keep_ms / 1000), now)
+        if self._shared is not None and keep_ms > 0:
+            self._shared.keep(key, decision, asked_at_ms=call.asked_at_ms, keep_ms=keep_ms)
 
     async def _post(self, asked: bytes) -> Outcome:
         try:
@@ -246,3 +297,8 @@ class AccessClient:
             self._metrics.access_breaker_open.set(int(self._breaker.open))
             if self._breaker.open:
                 self._log.warning("access breaker opened")
+
+
+def _keep_ms(route: Route) -> int:
+    """How long a decision may be of use, from its question on."""
+    return route.access_cache_ttl_ms + route.access_stale_grace_ms

@@ -112,6 +112,13 @@ def parse_decision(status: int, body: bytes) -> AccessDecision | AccessFailure:
     return AccessFailure("malformed", f"Access answered an object whose allow {problem}")
 
 
+def kept_decision(allow: object, reason: object) -> AccessDecision:
+    """A decision as it was kept outside this process. Only `True` allows, and a denial has one of the known reasons."""
+    if allow is True:
+        return ALLOW
+    return _DENIALS["missing_role" if reason == "missing_role" else "access_denied"]
+
+
 def denial_reason(answer: dict[str, object]) -> DenialReason:
     """What a denial counts as (§6.5): its `reasonCode`, or without one the 1.0 rule on `reason`."""
     if "reasonCode" in answer:

@@ -12,7 +12,7 @@ from common.state.administration import AUTH_FAILURES_MAX, HandleRevocation, Ses
 from common.state.ports import ControlState, StateUnavailable
 from tests.support.auth_harness import Time
 from tests.support.state_backends import Backend
-from tests.support.state_values import decision_key, entry, hashed, session
+from tests.support.state_values import decision_key, entry, hashed, keep_decision, session
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ async def test_decisions_of_a_subject_and_workspace_are_dropped_and_no_others(
     state: ControlState, subject: str | None, workspace_id: str | None, left: list[str]
 ) -> None:
     for key in KEYS.values():
-        await state.write_decision(key, allow=True, reason_code="", keep_ms=60_000)
+        await keep_decision(state, key, 60_000)
     before = await state.decisions_dropped()
     assert await state.drop_decisions(subject, workspace_id, entry("decisions.drop")) == len(KEYS) - len(left)
     assert [name for name, key in KEYS.items() if await state.read_decision(key) is not None] == left
@@ -201,12 +201,12 @@ async def test_decisions_of_a_subject_and_workspace_are_dropped_and_no_others(
 
 
 async def test_a_decision_that_is_over_was_not_there_to_drop(state: ControlState, time: Time) -> None:
-    await state.write_decision(KEYS["aw"], allow=True, reason_code="", keep_ms=1_000)
-    await state.write_decision(KEYS["av"], allow=True, reason_code="", keep_ms=60_000)
+    await keep_decision(state, KEYS["aw"], 1_000)
+    await keep_decision(state, KEYS["av"], 60_000)
     time.pass_s(1)
     assert await state.drop_decisions("alice", None, entry()) == 1
     # What is written afterwards is kept as ever.
-    await state.write_decision(KEYS["aw"], allow=False, reason_code="", keep_ms=1_000)
+    await keep_decision(state, KEYS["aw"], 1_000, allow=False)
     assert await state.read_decision(KEYS["aw"]) is not None
 
 
@@ -219,12 +219,7 @@ async def test_each_drop_is_seen_by_whoever_looks(state: ControlState) -> None:
 
 
 async def test_more_decisions_than_one_look_at_the_server_finds_are_dropped(state: ControlState) -> None:
-    writes = [
-        state.write_decision(
-            decision_key(b"%d" % n, "alice" if n % 3 else "bob"), allow=True, reason_code="", keep_ms=60_000
-        )
-        for n in range(3_000)
-    ]
+    writes = [keep_decision(state, decision_key(b"%d" % n, "alice" if n % 3 else "bob"), 60_000) for n in range(3_000)]
     await asyncio.gather(*writes)
     assert await state.drop_decisions("alice", None, entry()) == 2_000
     assert await state.drop_decisions("bob", None, entry()) == 1_000

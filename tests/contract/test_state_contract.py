@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -163,27 +164,110 @@ async def test_use_does_not_make_a_session_younger(state: State, time: Time) -> 
     assert await live(state, *"abc") == ["b", "c"]
 
 
+async def write(state: State, time: Time, *, allow: bool, asked_ms_ago: int = 0, keep_ms: int = 5_000) -> None:
+    await state.write_decision(
+        decision_key(b"k"),
+        allow=allow,
+        reason_code="" if allow else "missing_role",
+        asked_at_ms=time.now_ms() - asked_ms_ago,
+        keep_ms=keep_ms,
+    )
+
+
 async def test_a_decision_is_read_as_it_was_written_until_its_time_is_over(state: State, time: Time) -> None:
     assert await state.read_decision(decision_key(b"k")) is None
-    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=5_000)
-    written_at = time.now_ms()
+    await write(state, time, allow=True)
     time.pass_s(4.999)
     found = await state.read_decision(decision_key(b"k"))
     assert found is not None
-    assert (found.allow, found.reason_code, found.decided_at_ms) == (True, "", written_at)
+    assert (found.allow, found.reason_code, found.age_ms) == (True, "", 4_999)
     time.pass_s(0.001)
     assert await state.read_decision(decision_key(b"k")) is None
 
 
 async def test_a_newer_decision_replaces_the_older_one(state: State, time: Time) -> None:
-    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=1_000)
+    await write(state, time, allow=True, keep_ms=1_000)
     time.pass_s(0.5)
-    await state.write_decision(decision_key(b"k"), allow=False, reason_code="missing_role", keep_ms=5_000)
+    await write(state, time, allow=False)
     time.pass_s(1)
     found = await state.read_decision(decision_key(b"k"))
     assert found is not None
     assert (found.allow, found.reason_code) == (False, "missing_role")
     assert await state.read_decision(decision_key(b"K")) is None
+
+
+async def test_a_decision_ages_from_its_question_however_late_it_is_written(state: State, time: Time) -> None:
+    """A write that waited in a server that stood still must not make an old decision young."""
+    await write(state, time, allow=True, asked_ms_ago=3_000)
+    found = await state.read_decision(decision_key(b"k"))
+    assert found is not None
+    assert found.age_ms == 3_000
+    time.pass_s(2)
+    assert await state.read_decision(decision_key(b"k")) is None
+    await write(state, time, allow=True, asked_ms_ago=6_000)
+    assert await state.read_decision(decision_key(b"k")) is None
+
+
+async def test_a_question_from_ahead_of_the_clock_counts_as_asked_now(state: State, time: Time) -> None:
+    await write(state, time, allow=True, asked_ms_ago=-60_000)
+    found = await state.read_decision(decision_key(b"k"))
+    assert found is not None
+    assert found.age_ms == 0
+    time.pass_s(5)
+    assert await state.read_decision(decision_key(b"k")) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stands"),
+    [
+        ((True, 0), (False, 1), True),
+        ((False, 0), (True, 1), False),
+        ((True, 1), (False, 0), False),
+        ((False, 1), (True, 0), True),
+        ((True, 1), (False, 1), False),
+        ((False, 1), (True, 1), False),
+    ],
+)
+async def test_the_later_question_decides_whichever_is_written_first(
+    state: State, time: Time, first: tuple[bool, int], second: tuple[bool, int], stands: bool
+) -> None:
+    for allow, asked_ms_ago in (first, second):
+        await write(state, time, allow=allow, asked_ms_ago=asked_ms_ago)
+    found = await state.read_decision(decision_key(b"k"))
+    assert found is not None
+    assert found.allow == stands
+
+
+async def test_a_denial_that_is_over_ends_the_allow_before_it(state: State, time: Time) -> None:
+    await write(state, time, allow=True, asked_ms_ago=100, keep_ms=60_000)
+    await write(state, time, allow=False, keep_ms=0)
+    assert await state.read_decision(decision_key(b"k")) is None
+
+
+async def test_a_decision_from_the_future_counts_as_absent_and_is_replaced(state: State, time: Time) -> None:
+    """The server's clock was set back: how old the decision is, nobody can tell."""
+    await write(state, time, allow=True, keep_ms=60_000)
+    time.pass_s(-10)
+    assert await state.read_decision(decision_key(b"k")) is None
+    await write(state, time, allow=False)
+    found = await state.read_decision(decision_key(b"k"))
+    assert found is not None
+    assert not found.allow
+
+
+async def test_decisions_that_are_read_together_are_each_their_own(state: State, time: Time) -> None:
+    for number in range(0, 200, 2):
+        await state.write_decision(
+            decision_key(b"%d" % number),
+            allow=number % 4 == 0,
+            reason_code="",
+            asked_at_ms=time.now_ms(),
+            keep_ms=60_000,
+        )
+    wanted = [*range(200), 4, 4]
+    found = await asyncio.gather(*(state.read_decision(decision_key(b"%d" % number)) for number in wanted))
+    told = [None if each is None else each.allow for each in found]
+    assert told == [None if number % 2 else number % 4 == 0 for number in wanted]
 
 
 async def test_the_state_says_what_it_is_and_what_time_it_has(state: State, time: Time) -> None:

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from common.state.ports import NewSession, Session, State
+from common.state.ports import Decision, NewSession, Session, State
 from tests.support.state_backends import Backend
 from tests.support.state_values import decision_key
 
@@ -103,10 +103,21 @@ class StateMachine(RuleBasedStateMachine):
         for each in own:
             del self.model.sessions[each]
 
-    @rule(key=st.sampled_from([b"k", b"l"]), allow=st.booleans(), keep=SPANS)
-    def write_decision(self, key: bytes, allow: bool, keep: int) -> None:
-        self.runner.run(self.state.write_decision(decision_key(key), allow=allow, reason_code="r", keep_ms=keep * 1000))
-        self.model.decisions[key] = (allow, self.model.now, self.model.now + keep * 1000)
+    @rule(key=st.sampled_from([b"k", b"l"]), allow=st.booleans(), ago=st.integers(-1, 3), keep=SPANS)
+    def write_decision(self, key: bytes, allow: bool, ago: int, keep: int) -> None:
+        now = self.model.now
+        self.runner.run(
+            self.state.write_decision(
+                decision_key(key), allow=allow, reason_code="r", asked_at_ms=now - ago * 1000, keep_ms=keep * 1000
+            )
+        )
+        asked = min(now - ago * 1000, now)
+        before, asked_before, gone = self.model.decisions.get(key, (True, 0, 0))
+        if now >= gone or (asked_before, not before) < (asked, not allow) or (asked_before == asked and before):
+            self.model.decisions[key] = (allow, asked, asked + keep * 1000)
+
+    async def read_decision(self, key: bytes) -> Decision | None:
+        return await self.state.read_decision(decision_key(key))
 
     async def read_session(self, id_hash: str) -> Session | None:
         return await self.state.read_session(id_hash)
@@ -128,11 +139,11 @@ class StateMachine(RuleBasedStateMachine):
                     modelled.until,
                 )
         for key in (b"k", b"l"):
-            decision = self.runner.run(self.state.read_decision(decision_key(key)))
+            decision = self.runner.run(self.read_decision(key))
             allow, at, gone = self.model.decisions.get(key, (False, 0, 0))
             assert (decision is None) == (self.model.now >= gone)
             if decision is not None:
-                assert (decision.allow, decision.decided_at_ms) == (allow, at)
+                assert (decision.allow, decision.age_ms) == (allow, self.model.now - at)
 
 
 def test_any_order_of_operations_agrees_with_the_model(backend: Backend) -> None:

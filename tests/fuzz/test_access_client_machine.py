@@ -18,21 +18,9 @@ from dataplane.access.client import AccessClient, AccessTransportError
 from dataplane.access.protocol import AccessDecision
 from dataplane.errors import GatewayError
 from dataplane.metrics import GatewayMetrics
-from tests.support.access_transport import ALLOW, DENY, ManualClock, RecordedLog, route
+from tests.support.access_transport import ALLOW, DENY, ManualClock, RecordedLog, Recorder, route
 
 SUBJECTS = ("a", "b")
-
-
-@dataclass
-class Asked:
-    """One call of Access: what it was about, when it was sent, what came of it (None: an outage, or nothing yet)."""
-
-    body: bytes
-    at: float
-    order: int
-    answer: asyncio.Future[tuple[int, bytes]]
-    allow: bool | None = None
-    answered_at: float | None = None
 
 
 @dataclass
@@ -46,25 +34,6 @@ class Waiting:
     fresh: bool
     at: float
     asked_before: int
-
-
-class Recorder:
-    """A transport whose answers the machine gives, and the record of what was asked."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        self.clock = clock
-        self.asked: list[Asked] = []
-
-    async def post_decision(self, body: bytes) -> tuple[int, bytes]:
-        call = Asked(body, self.clock.now, len(self.asked), asyncio.get_running_loop().create_future())
-        self.asked.append(call)
-        return await call.answer
-
-    def open_calls(self) -> list[Asked]:
-        return [call for call in self.asked if not call.answer.done()]
-
-    def about(self, subject: str) -> list[Asked]:
-        return [call for call in self.asked if b'"subject":"%b"' % subject.encode() in call.body]
 
 
 class ClientMachine(RuleBasedStateMachine):

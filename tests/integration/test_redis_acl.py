@@ -18,7 +18,7 @@ from common.state.table_store import AuditFilter, NewAuditEntry
 from common.state.watch import Unwatched
 from tests.support.processes import Children
 from tests.support.redis import Redis, start_redis
-from tests.support.state_values import decision_key, hashed, session
+from tests.support.state_values import decision_key, hashed, keep_decision, session
 
 ROOT = Path(__file__).parents[2]
 ACL = ROOT / "deploy/redis/gateway.acl"
@@ -55,7 +55,7 @@ async def use_as_a_data_plane(state: RedisState) -> None:
     assert await state.delete_session("a2")
     assert await state.delete_subject_sessions("alice") == 1
     assert (await state.check_budgets([BudgetCheck("k", 9, 1_000, 1_000)]))[0].allowed
-    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=60_000)
+    await keep_decision(state, decision_key(b"k"), 60_000)
     assert await state.read_decision(decision_key(b"k")) is not None
     await state.beat("r", 1, "", 60_000)
     assert len(await state.list_heartbeats()) == 1
@@ -86,7 +86,7 @@ async def use_as_a_control_plane(state: RedisState) -> None:
     assert len((await state.list_sessions("alice", None, 10)).sessions) == 2
     assert (await state.revoke_session(hashed(1)[:16], ENTRY)).matching == 1
     assert await state.revoke_subject_sessions("alice", ENTRY) == 1
-    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=60_000)
+    await keep_decision(state, decision_key(b"k"), 60_000)
     assert await state.drop_decisions("alice", None, ENTRY) == 1
     assert await state.count_auth_failure("192.0.2.1") == 0
     assert await state.auth_failure_wait("192.0.2.1") == 0

@@ -1,4 +1,4 @@
-"""Two gateway processes on one store: exact limits, one session, one revocation, one route table (§12.5)."""
+"""Two gateway processes on one store: exact limits, one session, one revocation, one decision (§12.5)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,8 +19,10 @@ import pytest
 
 from common.state.ports import NewSession
 from tests.support import upstreams
+from tests.support.access_transport import DENY, http_answer, raw_access
 from tests.support.gateway import Answer, Caller, route, table
 from tests.support.ports import free_port
+from tests.support.postgres import Postgres
 from tests.support.processes import Child, Children, eventually
 from tests.support.redis import speak
 from tests.support.shared_store import ENTRY, Store
@@ -87,7 +89,10 @@ def start(store: Store, tmp_path: Path, children: Children) -> Start:
             pair.append(Process(child, port))
         for each in pair:
             each.child.wait_for_port(each.port, within_s=DEADLINE_S)
-            eventually(lambda port=each.port: speak(port, READY).startswith(b"HTTP/1.1 200"), within_s=DEADLINE_S)
+            try:
+                eventually(lambda port=each.port: speak(port, READY).startswith(b"HTTP/1.1 200"), within_s=DEADLINE_S)
+            except AssertionError:
+                raise AssertionError(f"not ready:\n{each.child.output}") from None
         return pair
 
     return begin
@@ -167,3 +172,45 @@ async def test_a_published_revision_is_served_by_both_within_a_second_and_a_half
     assert [(await each.get("/second")).status for each in gateways] == [200, 200]
     assert {(each.replica, each.revision) for each in await control.list_heartbeats()} == {("a", 2), ("b", 2)}
     await control.close()
+
+
+async def test_what_access_told_one_serves_both_until_it_is_dropped(start: Start, store: Store, upstream: str) -> None:
+    async with raw_access() as access:
+        gateways = start(
+            table(route(upstream, auth={"mode": "session"}, accessCheck=True)),
+            GATEWAY_ACCESS_URL=access.url,
+            GATEWAY_ACCESS_TOKEN="token-of-a-test-0123456789",
+            GATEWAY_ACCESS_CACHE_TTL_MS="300000",
+        )
+        cookie, other = await log_in(store, "alice"), await log_in(store, "bob")
+        assert (await gateways[0].get("/", cookie)).status == 200
+        assert len(access.requests) == 1
+        await stored(store)
+        assert [(await each.get("/", cookie)).status for each in gateways] == [200, 200]
+        assert len(access.requests) == 1
+        assert (await gateways[1].get("/", other)).status == 200, "a decision about another is no answer"
+        assert len(access.requests) == 2
+
+        # Access has another mind now; nobody knows before decisions are dropped, and everybody within a second.
+        access.reply = http_answer(200, DENY)
+        assert [(await each.get("/", cookie)).status for each in gateways] == [200, 200]
+        control = await store.control()
+        began = monotonic()
+        assert await control.drop_decisions("alice", None, replace(ENTRY, action="decisions.drop")) == 1
+        await control.close()
+        await asyncio.gather(*(each.until("/", cookie, status=403) for each in gateways))
+        assert monotonic() - began < 1.5
+
+
+async def stored(store: Store) -> None:
+    """Wait until the first decision is: nobody waits for that to be answered."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            if isinstance(store.server, Postgres):
+                ((row,),) = await store.server.run("SELECT count(*) FROM gateway.decisions")
+                count = row[0]
+            else:
+                count = len(store.server.cli("KEYS", "gateway:d:*").split())
+            if count:
+                return
+            await asyncio.sleep(0.01)

@@ -117,6 +117,37 @@ class AnsweringTransport:
         return self.answer
 
 
+@dataclass
+class Asked:
+    """One call of Access: what it was about, when it was sent, what came of it (None: an outage, or nothing yet)."""
+
+    body: bytes
+    at: float
+    order: int
+    answer: asyncio.Future[tuple[int, bytes]]
+    allow: bool | None = None
+    answered_at: float | None = None
+
+
+class Recorder:
+    """A transport whose answers the machine gives, and the record of what was asked."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.asked: list[Asked] = []
+
+    async def post_decision(self, body: bytes) -> tuple[int, bytes]:
+        call = Asked(body, self.clock.now, len(self.asked), asyncio.get_running_loop().create_future())
+        self.asked.append(call)
+        return await call.answer
+
+    def open_calls(self) -> list[Asked]:
+        return [call for call in self.asked if not call.answer.done()]
+
+    def about(self, subject: str) -> list[Asked]:
+        return [call for call in self.asked if b'"subject":"%b"' % subject.encode() in call.body]
+
+
 class HttpxTransport:
     """The protocol over httpx, bounded as the contract asks."""
 

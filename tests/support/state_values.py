@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from common.state.ports import DecisionKey, NewSession
+from common.state.ports import DecisionKey, DecisionStore, NewSession
 from common.state.table_store import NewAuditEntry
 
 
 def decision_key(inputs: bytes, subject: str = "alice", workspace_id: str | None = None) -> DecisionKey:
     return DecisionKey(inputs, subject, workspace_id)
+
+
+async def keep_decision(state: DecisionStore, key: DecisionKey, keep_ms: int, *, allow: bool = True) -> None:
+    """Store a decision whose question is asked now, which a time ahead of the clock counts as."""
+    await state.write_decision(key, allow=allow, reason_code="", asked_at_ms=2**48, keep_ms=keep_ms)
 
 
 def session(

@@ -10,7 +10,7 @@ import asyncpg
 from common.state.budgets import MAX_COUNT, BudgetCheck, BudgetResult
 from common.state.counting import Ask, Counted, gather, hand_out, verify
 from common.state.postgres.asking import Asking
-from common.state.postgres.lane import Lane
+from common.state.postgres.lane import Lane, fail_all
 
 MOST_ASKS = 64
 """Requests whose budgets are counted by one statement: it holds its rows until it has counted them all."""
@@ -24,7 +24,7 @@ class PostgresBudgets:
         self._asks: Lane[Ask] = Lane(
             asking.pool,
             self._count,
-            self._uncounted,
+            fail_all,
             name="check_budgets",
             watch=asking.watch,
             most=MOST_ASKS,
@@ -55,8 +55,3 @@ class PostgresBudgets:
             counted[asked[place - 1][0]] = Counted(granted, used, reset_ms, wait_ms)
         self._asking.clock.heard(rows[-1]["told"])
         hand_out(asks, counted)
-
-    def _uncounted(self, asks: list[Ask], error: Exception) -> None:
-        for _, future in asks:
-            if not future.done():
-                future.set_exception(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from time import perf_counter
 from typing import Any, Generic, TypeVar
@@ -84,3 +84,11 @@ class Lane(Generic[T]):
     def _take_all(self) -> list[T]:
         items, self._items = list(self._items), deque()
         return items
+
+
+def fail_all(asks: Iterable[tuple[object, asyncio.Future[Any]]], error: Exception) -> None:
+    """Tell those who wait for what they asked for that it is not answered."""
+    for _, future in asks:
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # One that was asked for ahead may never be awaited.

@@ -38,8 +38,8 @@ class SessionRow(Base):
 
 
 class DecisionRow(Base):
-    """An explicit answer of Access. `subject` and `workspace` are digests; both are NULL where it is not known whose it
-    is, and the second is empty where no workspace was named.
+    """An explicit answer of Access to a question of `decided_ms`. `subject` and `workspace` are digests; both are NULL
+    where it is not known whose it is, and the second is empty where no workspace was named.
     """
 
     __tablename__ = "decisions"

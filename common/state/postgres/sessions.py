@@ -8,7 +8,7 @@ import asyncpg
 
 from common.state.ports import NewSession, Session
 from common.state.postgres.asking import Asking
-from common.state.postgres.lane import Lane
+from common.state.postgres.lane import Lane, fail_all
 
 MOST_READ = 128
 """Sessions read by one statement."""
@@ -22,7 +22,7 @@ class PostgresSessions:
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
         self._reads: Lane[_Read] = Lane(
-            asking.pool, self._read, self._unread, name="read_session", watch=asking.watch, most=MOST_READ, at_once=2
+            asking.pool, self._read, fail_all, name="read_session", watch=asking.watch, most=MOST_READ, at_once=2
         )
 
     async def create_session(self, new: NewSession) -> Session:
@@ -51,7 +51,7 @@ class PostgresSessions:
         try:
             self._reads.add((id_hash, future))
         except Exception as error:  # noqa: BLE001 (told to whoever awaits it)
-            self._unread([(id_hash, future)], error)
+            fail_all([(id_hash, future)], error)
         return future
 
     async def _read(self, connection: asyncpg.Connection, reads: list[_Read]) -> None:
@@ -63,12 +63,6 @@ class PostgresSessions:
         for id_hash, future in reads:
             if not future.done():
                 future.set_result(found.get(id_hash))
-
-    def _unread(self, reads: list[_Read], error: Exception) -> None:
-        for _, future in reads:
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # One that was asked for ahead may never be awaited.
 
     async def touch_session(self, id_hash: str, idle_ms: int) -> Session | None:
         """See `SessionStore.touch_session`."""

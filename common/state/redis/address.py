@@ -13,7 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AskError, ClusterDownError, ResponseError
 
-from common.state.redis.scripts import READ_SESSIONS
+from common.state.redis.scripts import READ_VALUES
 
 Address: TypeAlias = tuple[str, int]
 
@@ -80,7 +80,7 @@ async def open_connection(address: Address, options: dict[str, Any], *, probe: s
         await connection.connect()  # type: ignore[no-untyped-call]
         if probe:
             try:
-                await ask(connection, READ_SESSIONS.by_text, READ_SESSIONS.text, 1, probe)
+                await ask(connection, READ_VALUES.by_text, READ_VALUES.text, 1, probe)
             except ResponseError as error:
                 # Of a cluster, another server may have this key, or none yet.
                 if not isinstance(error, AskError | ClusterDownError):

@@ -23,7 +23,7 @@ from common.state.redis.scripts import (
     AUTH_FAILURE_WAIT,
     COUNT_AUTH_FAILURE,
     DELETE_SUBJECT_SESSIONS,
-    READ_SESSIONS,
+    READ_VALUES,
     REVOKE_SESSION,
     Script,
 )
@@ -63,7 +63,7 @@ class RedisAdministration:
             looked_at = hashes[:most]
             if not looked_at:
                 return SessionPage((), None)
-            _, *values = await asking.script(READ_SESSIONS, [keys.session(each) for each in looked_at])
+            _, *values = await asking.script(READ_VALUES, [keys.session(each) for each in looked_at])
             found = [(each, session_of(each, value, measured)) for each, value in zip(looked_at, values, strict=True)]
             over = [each for each, session in found if session is None]
             if over:

@@ -7,7 +7,8 @@ import asyncio
 from common.state.ports import Decision, DecisionKey
 from common.state.redis.asking import Asking
 from common.state.redis.link import Link
-from common.state.redis.records import Foreign, audit_payload, read_decision_record
+from common.state.redis.reads import Reads
+from common.state.redis.records import audit_payload, read_decision_record
 from common.state.redis.scripts import RAISE_DROPS, WRITE_DECISION
 from common.state.table_store import NewAuditEntry
 
@@ -24,26 +25,25 @@ class RedisDecisions:
 
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
+        self._decision_reads: Reads[DecisionKey, Decision] = Reads(
+            asking, "read_decision", asking.keys.decision, _read_record, together=False
+        )
 
-    async def read_decision(self, key: DecisionKey) -> Decision | None:
+    def read_decision(self, key: DecisionKey) -> asyncio.Future[Decision | None]:
         """See `DecisionStore.read_decision`."""
-        asking = self._asking
-        with asking.measure("read_decision") as measured:
-            value = await asking.text(asking.keys.decision(key), measured)
-            if value is None:
-                return None
-            try:
-                return read_decision_record(value)
-            except Foreign:
-                measured.found_foreign()
-                return None
+        return self._decision_reads.ask(key)
 
-    async def write_decision(self, key: DecisionKey, *, allow: bool, reason_code: str, keep_ms: int) -> None:
+    async def write_decision(
+        self, key: DecisionKey, *, allow: bool, reason_code: str, asked_at_ms: int, keep_ms: int
+    ) -> None:
         """See `DecisionStore.write_decision`."""
         asking = self._asking
-        with asking.measure("write_decision"):
-            name = asking.keys.decision(key)
-            asking.clock.heard(await asking.script(WRITE_DECISION, (name,), int(allow), reason_code, keep_ms))
+        with asking.measure("write_decision") as measured:
+            now, foreign = await asking.script(
+                WRITE_DECISION, (asking.keys.decision(key),), int(allow), reason_code, asked_at_ms, keep_ms
+            )
+            asking.clock.heard(now)
+            measured.found_foreign(foreign)
 
     async def drop_decisions(self, subject: str | None, workspace_id: str | None, entry: NewAuditEntry) -> int:
         """See `DecisionAdministration.drop_decisions`."""
@@ -83,3 +83,7 @@ class RedisDecisions:
                 measured.found_foreign()
                 return 0
             return int(value or 0)
+
+
+def _read_record(_key: DecisionKey, value: bytes, now: int) -> Decision | None:
+    return read_decision_record(value, now)

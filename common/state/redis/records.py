@@ -43,17 +43,16 @@ def read_session_record(id_hash: str, value: bytes) -> Session:
     return session
 
 
-def read_decision_record(value: bytes) -> Decision:
-    """`d1 <decided> <0 or 1> <reason>` as a decision."""
-    parts = value.split(b" ", 3)
+def read_decision_record(value: bytes, now: int) -> Decision | None:
+    """`d1 <asked> <0 or 1> <reason>` as a decision at a time; None for one that was asked for later than that."""
     try:
-        mark, decided, allow, reason = parts
-        decision = Decision(allow == b"1", reason.decode(), int(decided))
+        mark, asked, allow, reason = value.split(b" ", 3)
+        decision = Decision(allow == b"1", reason.decode(), now - int(asked))
     except ValueError:
         raise Foreign("a decision") from None
-    if mark != b"d1" or allow not in (b"0", b"1"):
+    if mark != b"d1" or allow not in (b"0", b"1") or not asked.isdigit() or len(asked) > 15:
         raise Foreign("a decision")
-    return decision
+    return decision if decision.age_ms >= 0 else None
 
 
 def heartbeat_payload(replica: str, revision: int, last_error: str) -> bytes:

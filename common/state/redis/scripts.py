@@ -39,13 +39,13 @@ def _text(name: str) -> bytes:
 
 
 CREATE_SESSION = Script("create_session", numbers=2, after=("session_record",))
-READ_SESSIONS = Script("read_sessions", numbers=1, reads=True)
+READ_VALUES = Script("read_values", numbers=1, reads=True)
 TOUCH_SESSION = Script("touch_session", numbers=2, after=("session_record",))
 DELETE_SESSION = Script("delete_session", numbers=2, after=("session_record",))
 DELETE_SUBJECT_SESSIONS = Script("delete_subject_sessions", numbers=2, after=("audit_trail",))
 REVOKE_SESSION = Script("revoke_session", numbers=2, after=("session_record", "audit_trail"))
 CHECK_BUDGETS = Script("check_budgets", numbers=2)
-WRITE_DECISION = Script("write_decision", numbers=0)
+WRITE_DECISION = Script("write_decision", numbers=2)
 RAISE_DROPS = Script("raise_drops", numbers=2, after=("audit_trail",))
 BEAT = Script("beat", numbers=0)
 LIST_HEARTBEATS = Script("list_heartbeats", numbers=1, reads=True)

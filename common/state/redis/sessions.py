@@ -6,20 +6,16 @@ import asyncio
 import contextlib
 
 from common.state.measured import Measured
-from common.state.ports import NewSession, Session, StateUnavailable
+from common.state.ports import NewSession, Session
 from common.state.redis.asking import Asking
+from common.state.redis.reads import Reads
 from common.state.redis.records import Foreign, read_session_record, session_payload
 from common.state.redis.scripts import (
     CREATE_SESSION,
     DELETE_SESSION,
     DELETE_SUBJECT_SESSIONS,
-    READ_SESSIONS,
     TOUCH_SESSION,
 )
-from common.state.turn import Turn
-
-MOST_READ = 128
-"""Sessions read by one script: it runs for a fraction of a millisecond, and other clients wait for that."""
 
 
 class RedisSessions:
@@ -27,8 +23,8 @@ class RedisSessions:
 
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
-        self._reads: Turn[tuple[str, asyncio.Future[Session | None]]] = Turn(
-            lambda reads: asking.spawn(self._read(reads)), most=MOST_READ
+        self._session_reads: Reads[str, Session] = Reads(
+            asking, "read_session", asking.keys.session, _read_record, together=True
         )
 
     async def create_session(self, new: NewSession) -> Session:
@@ -53,31 +49,7 @@ class RedisSessions:
 
     def read_session(self, id_hash: str) -> asyncio.Future[Session | None]:
         """See `SessionStore.read_session`. It is on its way when this returns, awaited or not."""
-        future: asyncio.Future[Session | None] = asyncio.get_running_loop().create_future()
-        self._reads.add((id_hash, future))
-        return future
-
-    async def _read(self, reads: list[tuple[str, asyncio.Future[Session | None]]]) -> None:
-        asking = self._asking
-        hashes = list(dict.fromkeys(id_hash for id_hash, _ in reads))
-        try:
-            with asking.measure("read_session") as measured:
-                keys = [asking.keys.session(id_hash) for id_hash in hashes]
-                now, *values = await asking.script(READ_SESSIONS, keys)
-                asking.clock.heard(now)
-                found: dict[str, Session | None] = {}
-                for id_hash, value in zip(hashes, values, strict=True):
-                    found[id_hash] = session_of(id_hash, value, measured)
-        except Exception as error:  # noqa: BLE001 (every failure is one of the state, for each who asked)
-            failure = error if isinstance(error, StateUnavailable) else StateUnavailable(f"no sense: {error!r}")
-            for _, future in reads:
-                if not future.done():
-                    future.set_exception(failure)
-                    future.exception()  # One that was asked for ahead may never be awaited.
-            return
-        for id_hash, future in reads:
-            if not future.done():
-                future.set_result(found[id_hash])
+        return self._session_reads.ask(id_hash)
 
     async def touch_session(self, id_hash: str, idle_ms: int) -> Session | None:
         """See `SessionStore.touch_session`."""
@@ -116,10 +88,14 @@ class RedisSessions:
 
 
 def session_of(id_hash: str, value: object, measured: Measured) -> Session | None:
-    """What `READ_SESSIONS` answers for one key; None for one that is not ours too."""
+    """What `READ_VALUES` answers for one key; None for one that is not ours too."""
     if isinstance(value, bytes):
         with contextlib.suppress(Foreign):
             return read_session_record(id_hash, value)
     if value is not None:
         measured.found_foreign()
     return None
+
+
+def _read_record(id_hash: str, value: bytes, _now: int) -> Session:
+    return read_session_record(id_hash, value)

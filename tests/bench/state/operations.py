@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 
 from common.state.budgets import BudgetCheck
-from common.state.ports import ControlState, NewSession
+from common.state.ports import ControlState, DecisionKey, NewSession
 from dataplane.access.keys import decision_key, service_digest
 from dataplane.access.protocol import question
 
@@ -19,7 +19,8 @@ SUBJECTS = [digest[:32] for digest in HASHES]
 WORKSPACE = "6f1c2a58-93b4-4c0e-8a27-5d0be1f4c973"
 _SERVICE = service_digest("http://access.internal:8090")
 _DECISIONS = [
-    decision_key(_SERVICE, question(subject, WORKSPACE, "app", ("developer",))) for subject in SUBJECTS
+    DecisionKey(decision_key(_SERVICE, question(subject, WORKSPACE, "app", ("developer",))), subject, WORKSPACE)
+    for subject in SUBJECTS
 ]  # fmt: skip
 _ONE = [(BudgetCheck(f"app:10.0.{n >> 8}.{n & 255}", *_WINDOW),) for n in range(CALLERS)]
 _FOUR = [
@@ -50,7 +51,7 @@ OPERATIONS: dict[str, Operation] = {
     "session touched": lambda state, n: state.touch_session(HASHES[n], 28_800_000),
     "decision read": lambda state, n: state.read_decision(_DECISIONS[n]),
     "decision written": lambda state, n: state.write_decision(
-        _DECISIONS[n], allow=True, reason_code="", keep_ms=3_600_000
+        _DECISIONS[n], allow=True, reason_code="", asked_at_ms=state.now_ms(), keep_ms=3_600_000
     ),
 }
 

@@ -12,7 +12,7 @@ from common.state.memory import MemoryState
 from common.state.open import open_state
 from common.state.ports import NewSession
 from tests.support.auth_harness import Time
-from tests.support.state_values import decision_key
+from tests.support.state_values import decision_key, keep_decision
 
 
 def new(number: int, *, idle_ms: int = 10_000) -> NewSession:
@@ -49,7 +49,7 @@ async def test_a_cached_decision_takes_at_most_500_bytes() -> None:
         state = MemoryState(time.now_ms)
         for number in range(count):
             key = hashlib.sha256(str(number).encode()).digest()
-            await state.write_decision(decision_key(key), allow=True, reason_code="", keep_ms=5_000)
+            await keep_decision(state, decision_key(key), 5_000)
             time.pass_s(0.0001)
         taken = (tracemalloc.get_traced_memory()[0] - before) / count
     finally:
@@ -97,14 +97,14 @@ async def test_decisions_are_bounded() -> None:
     time = Time()
     state = MemoryState(time.now_ms, max_decisions=10)
     for number in range(100):
-        await state.write_decision(decision_key(str(number).encode()), allow=True, reason_code="", keep_ms=60_000)
+        await keep_decision(state, decision_key(str(number).encode()), 60_000)
     assert len(state._decisions._by_key) == len(state._decisions._round) == 10
     assert await state.read_decision(decision_key(b"99")) is not None
 
 
 async def test_a_bound_of_no_decisions_keeps_none() -> None:
     state = MemoryState(Time().now_ms, max_decisions=0)
-    await state.write_decision(decision_key(b"k"), allow=True, reason_code="", keep_ms=60_000)
+    await keep_decision(state, decision_key(b"k"), 60_000)
     assert await state.read_decision(decision_key(b"k")) is None
 
 
@@ -112,10 +112,10 @@ async def test_expired_decisions_give_their_memory_back_while_new_ones_come() ->
     time = Time()
     state = MemoryState(time.now_ms)
     for number in range(300):
-        await state.write_decision(decision_key(str(number).encode()), allow=True, reason_code="", keep_ms=1_000)
+        await keep_decision(state, decision_key(str(number).encode()), 1_000)
     time.pass_s(2)
     for _ in range(300):
-        await state.write_decision(decision_key(b"one"), allow=True, reason_code="", keep_ms=1_000)
+        await keep_decision(state, decision_key(b"one"), 1_000)
     assert len(state._decisions._by_key) == 1
 
 
