@@ -142,28 +142,30 @@ class Api:
                 f"{self._url} redirects to {target}; the token was not sent there. Set GATEWAYCTL_URL to the control "
                 "plane's own address."
             )
-        body = b"".join(self._bounded(answer))
+        # A proxy may give up on a change that went through. What it refuses (4xx) did not reach the control plane.
+        doubt = f" {UNCERTAIN}" if changes and not 400 <= status < 500 else ""
+        body = b"".join(self._bounded(answer, doubt))
         value = _object(answer, body)
         if value is None:
             kind = answer.headers.get("content-type", "no content type")
             raise Unreached(
                 f"{self._url} answers {status} with {kind}, as the control plane never does: something else listens "
-                "there, or a proxy answers for it. Check GATEWAYCTL_URL."
+                f"there, or a proxy answers for it. Check GATEWAYCTL_URL.{doubt}"
             )
         if status >= 400:
             if not isinstance(value.get("error"), str):
-                raise Unreached(f"{self._url} answers {status} in a form that the control plane does not have.")
-            advice = UNKNOWN_CALLER if status == 401 else UNCERTAIN if changes and status >= 500 else ""
+                raise Unreached(f"{self._url} answers {status} in a form that the control plane does not have.{doubt}")
+            advice = UNKNOWN_CALLER if status == 401 else doubt.strip()
             raise Refused(status, value, request_id=answer.headers.get("x-request-id", ""), advice=advice)
         etag = _ETAG.fullmatch(answer.headers.get("etag", ""))
         return Answer(Record(value), body, None if etag is None else int(etag[1]))
 
-    def _bounded(self, answer: httpx.Response) -> Iterator[bytes]:
+    def _bounded(self, answer: httpx.Response, doubt: str) -> Iterator[bytes]:
         left = ANSWER_MAX_BYTES
         for piece in answer.iter_raw():
             left -= len(piece)
             if left < 0:
-                raise Unreached(f"{self._url} answers with more than {ANSWER_MAX_BYTES} bytes.")
+                raise Unreached(f"{self._url} answers with more than {ANSWER_MAX_BYTES} bytes.{doubt}")
             yield piece
 
     def _not_connected(self, error: httpx.HTTPError) -> str:

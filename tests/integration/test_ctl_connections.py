@@ -117,6 +117,24 @@ async def test_a_change_that_was_cut_off_says_that_it_may_have_been_made(script:
     assert "is not known" not in told
 
 
+@pytest.mark.parametrize(
+    ("response", "doubtful"),
+    [
+        (answer("504 Gateway Timeout", "<html>", "text/html"), True),
+        (answer("200 OK", "<html>", "text/html"), True),
+        (answer("503 Service Unavailable", '{"error":"state_unavailable","message":"Away."}'), True),
+        (answer("500 Internal Server Error", '{"detail":"oops"}'), True),
+        (answer("403 Forbidden", "<html>", "text/html"), False),
+        (answer("404 Not Found", '{"error":"not_found","message":"None."}'), False),
+        (answer("302 Found", "", "text/html", "location: https://login.example/"), False),
+    ],
+)
+async def test_a_change_that_a_proxy_or_a_failure_answers_may_have_been_made(response: bytes, doubtful: bool) -> None:
+    code, told = await told_by(answers_with(response), *DELETE)
+    assert code == 1
+    assert ("Whether the change was made is not known" in told) is doubtful
+
+
 async def test_silence_ends_and_says_how_long_it_lasted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "ANSWER_TIMEOUT_S", 0.2)
     code, told = await told_by(never_answers, *DELETE)

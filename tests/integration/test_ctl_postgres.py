@@ -16,8 +16,10 @@ from common.state.open import StateOptions, open_state
 from common.state.ports import NewSession, State
 from tests.support.control import TOKENS, route_table, token_map
 from tests.support.ctl import Ended, gatewayctl
+from tests.support.ports import free_port
 from tests.support.postgres import Postgres, open_folder, start_postgres
 from tests.support.processes import Child, Children
+from tests.support.route_tables import route
 
 pytestmark = pytest.mark.real
 
@@ -101,6 +103,46 @@ async def test_a_day_of_an_operator(url: str, data_plane: State, tmp_path: Path)
     ]
     shown = await ctl("audit", "--action", "config.rollback", scope="read")
     assert "revision 3, the table of revision 1" in shown.stdout
+
+
+async def test_a_push_that_waits_returns_when_two_real_gateways_serve_it(
+    url: str, server: Postgres, data_plane: State, children: Children, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    for file, name in ((first, "a"), (second, "b")):
+        file.write_text(json.dumps({"version": 2, "routes": [route(name, f"/{name}/")]}))
+    for name in ("one", "two"):
+        child = children.start_python(
+            "-m",
+            "dataplane.cli",
+            "run",
+            name=f"gateway {name}",
+            env={
+                "PATH": os.environ["PATH"],
+                "GATEWAY_HOST": "127.0.0.1",
+                "GATEWAY_PORT": str(port := free_port()),
+                "GATEWAY_CONFIG": str(first),
+                "GATEWAY_CONFIG_SOURCE": "store",
+                "GATEWAY_PUBLIC_URL": "http://app.test",
+                "GATEWAY_STATE_URL": server.data_url,
+                "GATEWAY_STATE_TIMEOUT_MS": "5000",
+                "GATEWAY_REPLICA_ID": name,
+            },
+        )
+        child.wait_for_port(port, within_s=60)
+    async with asyncio.timeout(60):
+        while len(await data_plane.list_heartbeats()) < 2:
+            await asyncio.sleep(0.02)
+    push = ("config", "push", "--yes", "--wait", "--timeout", "60")
+    told = await gatewayctl(*push, str(first), url=url, token=TOKENS["config"])
+    assert told.exit_code == 0, told
+    assert told.stderr.splitlines()[-1] == "2 of 2 replicas serve revision 1"
+    again = await gatewayctl(*push, str(second), "--json", url=url, token=TOKENS["config"])
+    assert again.exit_code == 0, again
+    assert [(one["replica"], one["revision"], one["behind"]) for one in again.value["replicas"]] == [
+        ("one", 2, 0),
+        ("two", 2, 0),
+    ]
 
 
 async def test_of_many_that_write_over_one_revision_one_wins(url: str, tmp_path: Path) -> None:
