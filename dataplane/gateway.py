@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import time
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from dataplane.reload.source import TableSource
     from dataplane.replies import Reply
     from dataplane.spans import Spans
+    from dataplane.tls.acme.termination import AuthorityTermination
 
 
 UNVERIFIABLE = (
@@ -87,7 +89,7 @@ class Gateway:
         self.state = self._open_state(now_ms)
         self.tasks = TaskKeeper(self._task_died)
         self.configuration = self._build_table()
-        self.termination = Termination(settings, log, self.metrics, now_ms=now_ms) if settings.tls_cert else None
+        self.termination = self._build_termination(now_ms)
         self._upstream_tls = UpstreamTls(settings, log, self.metrics, now_ms=now_ms)
         self._pool = UpstreamPool(
             self.wheel,
@@ -135,7 +137,7 @@ class Gateway:
         return self._listener.draining
 
     async def start(self, sockets: Sequence[socket.socket] = (), tls_sockets: Sequence[socket.socket] = ()) -> None:
-        """Read the certificates, connect to the state, load the table where there is a valid one, then listen; on
+        """Connect to the state, load the table where there is a valid one, read the certificates, then listen; on
         sockets where they are given, which are bound already.
 
         Raises `CertificateRefused` for one that cannot be served, `OSError` when an address is taken and
@@ -143,13 +145,13 @@ class Gateway:
         says so until it answers.
         """
         self.wheel.start()
-        if self.termination is not None:
-            await self.termination.start()
         await self._upstream_tls.start()
         await self.state.start()
         if self._drops is not None:
             await self._drops.start()
         await self.configuration.start()
+        if self.termination is not None:
+            await self.termination.start()
         settings = self.settings
         await self._listener.start(settings.host, settings.port, sockets)
         if self.termination is not None:
@@ -172,10 +174,12 @@ class Gateway:
     async def stop(self) -> None:
         """Drain within `GATEWAY_SHUTDOWN_TIMEOUT_MS`, then release everything."""
         self.log.info("draining", timeoutMs=round(self.settings.shutdown_timeout_s * 1000))
+        # An order that is under way is ended beside the drain, while the state can still be written.
+        ending = asyncio.gather(self.termination.stop()) if self.termination is not None else None
         await self._listener.drain(self.settings.shutdown_timeout_s, self.websockets.close_all)
+        if ending is not None:
+            await ending
         await self.configuration.stop()
-        if self.termination is not None:
-            await self.termination.stop()
         await self._upstream_tls.stop()
         if self._drops is not None:
             await self._drops.stop()
@@ -188,6 +192,17 @@ class Gateway:
             await self._spans.close()
         self.wheel.stop()
         self.log.info("stopped")
+
+    def _build_termination(self, now_ms: Callable[[], int]) -> Termination | AuthorityTermination | None:
+        settings = self.settings
+        if settings.tls_cert:
+            return Termination(settings, self.log, self.metrics, now_ms=now_ms)
+        if settings.acme_directory:
+            # Its library takes a quarter of a second to import, which others need not wait for.
+            from dataplane.tls.acme.termination import AuthorityTermination
+
+            return AuthorityTermination(settings, self.state, self.log, self.metrics, now_ms=now_ms)
+        return None
 
     def _open_state(self, now_ms: Callable[[], int]) -> State:
         settings = self.settings
@@ -270,6 +285,7 @@ class Gateway:
             configuration=self.configuration,
             endpoints=Endpoints(
                 operations={"/healthz": lambda _: healthz(), "/readyz": self._readyz, "/metrics": self._metrics_text},
+                challenges=self.state if settings.acme_directory and settings.acme_challenge == "http-01" else None,
                 authentication=self._authentication.endpoints,
             ),
             admission=admission,

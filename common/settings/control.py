@@ -13,7 +13,6 @@ from common.settings.control_variables import CONTROL, SHARED
 from common.settings.errors import SettingsInvalid
 from common.settings.gateway import GatewaySettings
 from common.settings.known import KNOWN
-from common.settings.later import LATER
 from common.settings.read import ReadFile, name_problems, read_small_file, read_variables
 from common.settings.relations import rate_window_problems
 from common.settings.runtime import runtime_problem
@@ -67,7 +66,7 @@ def load_control_store(environ: Mapping[str, str], *, read_file: ReadFile = read
 def load_control_settings(environ: Mapping[str, str], *, read_file: ReadFile = read_small_file) -> ControlSettings:
     """The settings of `gateway-control`; `SettingsInvalid` holds every problem at once, and never a token."""
     _check_runtime()
-    problems = name_problems(environ, KNOWN, LATER)
+    problems = name_problems(environ, KNOWN)
     values, _ = read_variables(CONTROL.variables, environ, read_file, problems)
     shared, given = read_variables(SHARED, environ, read_file, problems)
     problems += _prefix_problems(values)

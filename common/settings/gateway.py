@@ -149,6 +149,20 @@ class GatewaySettings:
     ws_revalidate_interval_s: float = 60.0
     """0: open connections are not checked again."""
 
+    acme_directory: str = ""
+    """`""`: no authority."""
+    acme_names: tuple[str, ...] = ()
+    acme_email: str = ""
+    acme_ca: Path | None = None
+    acme_eab_kid: str = ""
+    acme_eab_hmac: Secret | None = None
+    acme_challenge: Literal["http-01", "dns-01"] = "http-01"
+    acme_dns_writer_url: str = ""
+    acme_dns_writer_token: Secret | None = None
+    acme_renew_before_days: int = 30
+    tls_store_secret: Secret | None = None
+    """With an authority None only where the state is in memory: then one is made for the process."""
+
     def __post_init__(self) -> None:
         if not self.oidc_audience:
             object.__setattr__(self, "oidc_audience", self.oidc_client_id)

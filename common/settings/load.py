@@ -13,10 +13,10 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from common.settings import keys
+from common.settings.acme import acme_problems
 from common.settings.errors import SettingsInvalid
 from common.settings.gateway import GatewaySettings
 from common.settings.known import KNOWN
-from common.settings.later import LATER
 from common.settings.production import production_problems
 from common.settings.read import ReadFile, name_problems, read_small_file, read_variables
 from common.settings.relations import rate_window_problems
@@ -34,7 +34,7 @@ def load_gateway_settings(environ: Mapping[str, str], *, read_file: ReadFile = r
     refusal = runtime_problem(sys.implementation.name, sys.version_info[:2])
     if refusal is not None:
         raise SettingsInvalid((refusal,))
-    problems = name_problems(environ, KNOWN, LATER)
+    problems = name_problems(environ, KNOWN)
     values, given = read_variables(VARIABLES, environ, read_file, problems)
     problems += relation_problems(values, given)
     problems += _authority_problems(values, read_file)
@@ -53,7 +53,8 @@ def relation_problems(values: Mapping[str, object], given: Set[str]) -> list[str
         if others and name not in given and values.get("GATEWAY_ENV") != "production":
             problems.append(f"{name}: is not set, and {min(others)} is; set both, or neither")
     problems += _client_auth_problems(values, given)
-    problems += _state_problems(values, given)
+    problems += state_problems(values, given)
+    problems += acme_problems(values, given)
     pair = {"GATEWAY_ACCESS_URL", "GATEWAY_ACCESS_TOKEN"}
     if len(pair & given) == 1:
         (absent,) = pair - given
@@ -82,7 +83,8 @@ def _client_auth_problems(values: Mapping[str, object], given: Set[str]) -> list
     return problems
 
 
-def _state_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
+def state_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
+    """The same of the shared state alone."""
     url = values.get("GATEWAY_STATE_URL")
     if not isinstance(url, Secret):
         return []
@@ -118,9 +120,9 @@ def _tls_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
             f"GATEWAY_TLS_KEY: names {len(own_keys)} files, and GATEWAY_TLS_CERT {len(certificates)}; name one key for "
             "each certificate, in the same order"
         )
-    if "GATEWAY_TLS_CERT" not in given:
+    if not {"GATEWAY_TLS_CERT", "GATEWAY_ACME_DIRECTORY"} & given:
         problems += [
-            f"{name}: has no effect without GATEWAY_TLS_CERT; set that, or remove it"
+            f"{name}: has no effect without GATEWAY_TLS_CERT or GATEWAY_ACME_DIRECTORY; set one of them, or remove it"
             for name in ("GATEWAY_TLS_MIN_VERSION", "GATEWAY_TLS_PORT")
             if name in given
         ]
@@ -131,7 +133,7 @@ def _tls_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:
 
 def _authority_problems(values: Mapping[str, object], read_file: ReadFile) -> list[str]:
     problems = []
-    for name in ("GATEWAY_OIDC_CA", "GATEWAY_UPSTREAM_TLS_CA"):
+    for name in ("GATEWAY_OIDC_CA", "GATEWAY_UPSTREAM_TLS_CA", "GATEWAY_ACME_CA"):
         path = values.get(name)
         try:
             if path is not None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Protocol
@@ -71,20 +71,16 @@ class Milliseconds(Integer):
 
 
 class Choice:
-    """One of some words. `later` are words of the contract that this version does not do yet."""
+    """One of some words."""
 
-    def __init__(self, *words: str, later: Sequence[str] = ()) -> None:
+    def __init__(self, *words: str) -> None:
         self._words = words
-        self._later = tuple(later)
         self.form = " or ".join(f"`{word}`" for word in words)
 
     def __call__(self, text: str) -> str:
         if text in self._words:
             return text
-        allowed = " or ".join(self._words)
-        if text in self._later:
-            raise ValueError(f"{text} is not supported by this version; use {allowed}")
-        raise ValueError(f"must be {allowed}")
+        raise ValueError(f"must be {' or '.join(self._words)}")
 
 
 class Boolean:

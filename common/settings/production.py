@@ -22,7 +22,10 @@ REQUIRED = {
     "GATEWAY_IDENTITY_SIGNING_KEY": "without it no upstream can verify an identity; make one with "
     "`gateway identity-key`",
 }
-STRONG = ("GATEWAY_SESSION_SECRET", "GATEWAY_ACCESS_TOKEN", "GATEWAY_METRICS_TOKEN")
+STRONG = (
+    "GATEWAY_SESSION_SECRET", "GATEWAY_ACCESS_TOKEN", "GATEWAY_METRICS_TOKEN", "GATEWAY_TLS_STORE_SECRET",
+    "GATEWAY_ACME_DNS_WRITER_TOKEN",
+)  # fmt: skip
 
 
 def production_problems(values: Mapping[str, object], given: Set[str]) -> list[str]:

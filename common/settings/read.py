@@ -58,8 +58,8 @@ def read_variables(
     return values, given
 
 
-def name_problems(environ: Mapping[str, str], known: Collection[str], later: Collection[str]) -> list[str]:
-    """A problem for each `GATEWAY_…` name that no program knows, or that this version does nothing with."""
+def name_problems(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
+    """A problem for each `GATEWAY_…` name that no program knows."""
     problems = []
     for name in sorted(environ):
         if not name.startswith("GATEWAY_") or _KUBERNETES.fullmatch(name):
@@ -67,12 +67,8 @@ def name_problems(environ: Mapping[str, str], known: Collection[str], later: Col
         if name.endswith("_PORT") and _KUBERNETES_PORT.match(environ[name]):
             # Of another program's variable too, which nothing else here looks at.
             problems.append(KUBERNETES_PORT_PROBLEM.format(name=_shown(name)))
-        elif name in known:
-            continue
-        elif name not in later:
-            problems.append(f"{_shown(name)}: is unknown; {_nearest(name, known, later)}")
-        elif environ[name]:
-            problems.append(f"{name}: is not supported by this version; remove it")
+        elif name not in known:
+            problems.append(f"{_shown(name)}: is unknown; {_nearest(name, known)}")
     return problems
 
 
@@ -115,8 +111,8 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _nearest(name: str, known: Collection[str], later: Collection[str]) -> str:
-    close = difflib.get_close_matches(name[:128], [*known, *later], n=1, cutoff=0.75)
+def _nearest(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name[:128], known, n=1, cutoff=0.75)
     return f"did you mean {close[0]}?" if close else "remove it, or see the reference of the configuration"
 
 

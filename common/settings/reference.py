@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from common.settings.access_service import ACCESS_SERVICE
+from common.settings.acme import CHALLENGES
 from common.settings.control_variables import CONTROL
 from common.settings.ctl import CTL
 from common.settings.variable import Section, Variable
@@ -47,7 +48,9 @@ TABLE_HEAD = """\
 
 def configuration_reference() -> str:
     """The page, in Markdown."""
-    return "\n".join([INTRODUCTION, *(_section(section) for section in (*SECTIONS, ACCESS_SERVICE, CONTROL, CTL))])
+    return "\n".join(
+        [INTRODUCTION, *(_section(section) for section in (*SECTIONS, CHALLENGES, ACCESS_SERVICE, CONTROL, CTL))]
+    )
 
 
 def _section(section: Section) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.settings.parsers import Parser
+from common.settings.parsers import Parser, Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +34,11 @@ class Section:
     title: str
     variables: tuple[Variable, ...]
     text: str = ""
+
+
+def named(name: str, default: str, parse: Parser, meaning: str, **more: str | bool) -> Variable:
+    """A variable whose field is its name; milliseconds that become seconds say so in the field."""
+    field = name.removeprefix("GATEWAY_").lower()
+    if isinstance(parse, Seconds):
+        field = field.removesuffix("_ms") + "_s"
+    return Variable(name, field, default, parse, meaning, **more)  # type: ignore[arg-type]

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from common.settings import parsers as p
-from common.settings.parsers import Boolean, Choice, Integer, Milliseconds, Parser, Seconds
+from common.settings.acme import ACME
+from common.settings.parsers import Boolean, Choice, Integer, Milliseconds, Seconds
 from common.settings.variable import Section, Variable
+from common.settings.variable import named as _named
 
 DAY_MS = 86_400_000
 YEAR_MS = 365 * DAY_MS
-
-
-def _named(name: str, default: str, parse: Parser, meaning: str, **more: str | bool) -> Variable:
-    """A variable whose field is its name; milliseconds that become seconds say so in the field."""
-    field = name.removeprefix("GATEWAY_").lower()
-    if isinstance(parse, Seconds):
-        field = field.removesuffix("_ms") + "_s"
-    return Variable(name, field, default, parse, meaning, **more)  # type: ignore[arg-type]
 
 
 TIMEOUT = Seconds(1, DAY_MS)
@@ -511,5 +505,7 @@ WEBSOCKETS = Section(
     ),
 )
 
-SECTIONS = (PROCESS, TABLE, PROVIDER, SESSIONS, STATE, ACCESS, IDENTITY, DOWNSTREAM, TLS, UPSTREAMS, LIMITS, WEBSOCKETS)
+SECTIONS = (
+    PROCESS, TABLE, PROVIDER, SESSIONS, STATE, ACCESS, IDENTITY, DOWNSTREAM, TLS, ACME, UPSTREAMS, LIMITS, WEBSOCKETS,
+)  # fmt: skip
 VARIABLES: tuple[Variable, ...] = tuple(variable for section in SECTIONS for variable in section.variables)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dataplane.cli import check, dev, explain, identity_key, run, sessions
+from dataplane.cli import certificates, check, dev, explain, identity_key, run, sessions
 
 HELP = """An identity-aware HTTP gateway: it authenticates callers, asks Access, and forwards with a signed identity.
 
@@ -47,6 +47,7 @@ def build() -> typer.Typer:
     explain.register(app)
     identity_key.register(app, os.environ)
     sessions.register(app)
+    certificates.register(app)
     return app
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from dataplane.endpoints.challenges import CHALLENGE_PREFIX, challenge_reply
+
 if TYPE_CHECKING:
+    from common.state.coordination import ChallengeStore
     from dataplane.exchange import Exchange
     from dataplane.replies import Reply
 
@@ -22,21 +25,36 @@ class Endpoints:
         self,
         *,
         operations: dict[str, OwnEndpoint],
+        challenges: ChallengeStore | None = None,
         authentication: dict[str, tuple[frozenset[str], AuthEndpoint]],
     ) -> None:
         self._operations = operations
+        self._challenges = challenges
         self._authentication = authentication
 
     def operations(self, x: Exchange) -> Reply | Awaitable[Reply] | None:
-        """Health, readiness and metrics: answered on every name, with and without a route table.
+        """Health, readiness, metrics and challenges: answered on every name, with and without a route table.
 
-        Metrics of several processes take a moment; the rest is there at once.
+        Metrics of several processes take a moment, and so does the answer to a challenge; the rest is there at once.
         """
-        endpoint = self._operations.get(x.head.path)
-        if endpoint is None or x.head.method not in READ:
+        head = x.head
+        endpoint = self._operations.get(head.path)
+        if endpoint is None:
+            return self._challenge(x) if head.path.startswith(CHALLENGE_PREFIX) else None
+        if head.method not in READ:
             return None
         x.route_id = "gateway"
         return endpoint(x)
+
+    def _challenge(self, x: Exchange) -> Awaitable[Reply] | None:
+        """The answer to an authority's challenge, over the plain listener alone (§11.5.2).
+
+        Where this gateway shows no challenges, none of its paths is one.
+        """
+        if self._challenges is None or x.secure or x.head.method not in READ:
+            return None
+        x.route_id = "gateway"
+        return challenge_reply(self._challenges, x.head.path)
 
     async def authentication(self, x: Exchange) -> Reply | None:
         """Login, callback, logout and the session's description, on the names of the gateway."""

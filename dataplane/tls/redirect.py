@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from common.routetable.hosts import bracketed
 from common.settings.urls import parse_http_url
+from dataplane.endpoints.challenges import CHALLENGE_PREFIX
 from dataplane.forwarding.context import forwarded_scheme
 from dataplane.replies import Reply
 
@@ -17,7 +18,6 @@ HTTPS_PORT = 443
 # Probes and scrapers are told by their path alone, whatever their method; an authority fetches a challenge before
 # there is a certificate that it could believe (RFC 8555 §8.3).
 NEVER = frozenset({"/healthz", "/readyz", "/metrics"})
-CHALLENGES = "/.well-known/acme-challenge/"
 
 
 class TlsRedirect:
@@ -36,7 +36,7 @@ class TlsRedirect:
         path = head.path
         if context.hostname is None or not self._certifies(context.hostname):
             return None
-        if not path.startswith("/") or path in NEVER or path.startswith(CHALLENGES):
+        if not path.startswith("/") or path in NEVER or path.startswith(CHALLENGE_PREFIX):
             return None
         if context.trusted and forwarded_scheme(head) == "https":
             return None  # the proxy in front has ended the caller's TLS

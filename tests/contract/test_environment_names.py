@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from common.settings.access_service import ACCESS_SERVICE
+from common.settings.acme import CHALLENGES
 from common.settings.control_variables import CONTROL, SHARED
-from common.settings.later import LATER
 from common.settings.variables import VARIABLES
 
 NAMES = {
@@ -16,6 +16,16 @@ NAMES = {
     "GATEWAY_ACCESS_TIMEOUT_MS": "3000",
     "GATEWAY_ACCESS_TOKEN": "",
     "GATEWAY_ACCESS_URL": "",
+    "GATEWAY_ACME_CA": "",
+    "GATEWAY_ACME_CHALLENGE": "http-01",
+    "GATEWAY_ACME_DIRECTORY": "",
+    "GATEWAY_ACME_DNS_WRITER_TOKEN": "",
+    "GATEWAY_ACME_DNS_WRITER_URL": "",
+    "GATEWAY_ACME_EAB_HMAC": "",
+    "GATEWAY_ACME_EAB_KID": "",
+    "GATEWAY_ACME_EMAIL": "",
+    "GATEWAY_ACME_NAMES": "",
+    "GATEWAY_ACME_RENEW_BEFORE_DAYS": "30",
     "GATEWAY_ALLOWED_ORIGINS": "",
     "GATEWAY_CONFIG": "",
     "GATEWAY_CONFIG_SOURCE": "file",
@@ -77,6 +87,7 @@ NAMES = {
     "GATEWAY_TLS_KEY": "",
     "GATEWAY_TLS_MIN_VERSION": "1.2",
     "GATEWAY_TLS_PORT": "8443",
+    "GATEWAY_TLS_STORE_SECRET": "",
     "GATEWAY_TRUSTED_PROXIES": "",
     "GATEWAY_TRUSTED_PROXY_HOPS": "1",
     "GATEWAY_UPSTREAM_ATTEMPT_TIMEOUT_MS": "2000",
@@ -97,12 +108,15 @@ NAMES = {
 }
 SECRETS = {
     "GATEWAY_ACCESS_TOKEN",
+    "GATEWAY_ACME_DNS_WRITER_TOKEN",
+    "GATEWAY_ACME_EAB_HMAC",
     "GATEWAY_IDENTITY_SIGNING_KEY",
     "GATEWAY_METRICS_TOKEN",
     "GATEWAY_OIDC_CLIENT_KEY",
     "GATEWAY_OIDC_CLIENT_SECRET",
     "GATEWAY_SESSION_SECRET",
     "GATEWAY_STATE_URL",
+    "GATEWAY_TLS_STORE_SECRET",
 }
 CONTROL_NAMES = {
     "GATEWAY_CONTROL_HOST": "127.0.0.1",
@@ -136,17 +150,16 @@ CONTROL_SHARED_NAMES = {
     "GATEWAY_UPSTREAM_ATTEMPT_TIMEOUT_MS",
     "GATEWAY_WS_REVALIDATE_INTERVAL_MS",
 }
+CHALLENGES_NAMES = {
+    "GATEWAY_CHALLENGES_HOST": "0.0.0.0",
+    "GATEWAY_CHALLENGES_PORT": "8082",
+}
 ACCESS_SERVICE_NAMES = {
     "ACCESS_HOST": "127.0.0.1",
     "ACCESS_PORT": "8090",
     "ACCESS_TOKEN": "",
     "GATEWAY_ENV": "development",
 }
-LATER_NAMES = {
-    "ACME_CA", "ACME_CHALLENGE", "ACME_DIRECTORY", "ACME_DNS_WRITER_TOKEN", "ACME_DNS_WRITER_URL", "ACME_EAB_HMAC",
-    "ACME_EAB_KID", "ACME_EMAIL", "ACME_NAMES", "ACME_RENEW_BEFORE_DAYS", "CHALLENGES_HOST", "CHALLENGES_PORT",
-    "TLS_STORE_SECRET",
-}  # fmt: skip
 
 
 def test_the_names_and_defaults_of_the_gateway_are_those_that_were_published() -> None:
@@ -162,12 +175,11 @@ def test_the_names_of_the_access_service_are_those_that_were_published() -> None
     assert {variable.name: variable.default for variable in ACCESS_SERVICE.variables} == ACCESS_SERVICE_NAMES
 
 
+def test_the_names_of_the_responder_are_those_that_were_published() -> None:
+    assert {variable.name: variable.default for variable in CHALLENGES.variables} == CHALLENGES_NAMES
+
+
 def test_the_names_of_the_control_plane_are_those_that_were_published() -> None:
     assert {variable.name: variable.default for variable in CONTROL.variables} == CONTROL_NAMES
     assert {variable.name for variable in CONTROL.variables if variable.secret} == CONTROL_SECRETS
     assert {variable.name for variable in SHARED} == CONTROL_SHARED_NAMES
-
-
-def test_the_names_of_what_comes_later_are_told_from_typing_errors() -> None:
-    assert {name.removeprefix("GATEWAY_") for name in LATER if not name.endswith("_FILE")} == LATER_NAMES
-    assert {name.removesuffix("_FILE") for name in LATER if name.endswith("_FILE")} <= LATER | set(NAMES)

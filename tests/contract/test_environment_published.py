@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 # Where people copy from: documents, deployment files, examples, the development program, and helpers of tests.
 SHOWN = ("README.md", "deploy", "docs", "dataplane", "openapi", "tests/support", "Makefile")
 ASSIGNMENT = re.compile(
-    r"""(?:GATEWAY_(?:SESSION_SECRET|ACCESS_TOKEN|OIDC_CLIENT_SECRET|METRICS_TOKEN)|ACCESS_TOKEN)
+    r"""(?:GATEWAY_(?:SESSION_SECRET|ACCESS_TOKEN|OIDC_CLIENT_SECRET|METRICS_TOKEN|TLS_STORE_SECRET|
+        ACME_DNS_WRITER_TOKEN|ACME_EAB_HMAC)|ACCESS_TOKEN)
         ["'`]? \s* [:=] \s* ["'`]? (?P<value> [!#%-~]{8,})""",
     re.VERBOSE,
 )

@@ -28,6 +28,7 @@ _HOW = {
     "promtool": "apt-get install prometheus",
     "systemd-analyze": "apt-get install systemd",
     "pebble": "apt-get install pebble",
+    "pebble-challtestsrv": "apt-get install pebble",
 }
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from common.settings.later import LATER
-from common.settings.load import KNOWN
 from tests.support.environments import MINIMAL, load, problems
 
 
@@ -32,16 +30,6 @@ def test_a_name_like_no_other_is_refused_without_a_guess() -> None:
 def test_a_file_variable_exists_for_secrets_alone() -> None:
     assert problems(MINIMAL, PORT_FILE="/x") != ()
     assert problems(MINIMAL, OIDC_CLIENT_ID_FILE="/x") != ()
-
-
-@pytest.mark.parametrize("name", sorted(LATER))
-def test_a_name_of_what_this_version_cannot_do_is_refused_as_that(name: str) -> None:
-    assert problems({**MINIMAL, name: "1"}) == (f"{name}: is not supported by this version; remove it",)
-    assert problems({**MINIMAL, name: ""}) == ()
-
-
-def test_no_name_is_both_known_and_for_later() -> None:
-    assert not KNOWN & LATER
 
 
 def test_names_of_other_programs_and_of_nobody_are_left_alone() -> None:

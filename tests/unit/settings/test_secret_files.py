@@ -20,6 +20,9 @@ def test_the_secrets_are_the_credentials_and_keys() -> None:
         "GATEWAY_METRICS_TOKEN",
         "GATEWAY_IDENTITY_SIGNING_KEY",
         "GATEWAY_STATE_URL",
+        "GATEWAY_ACME_EAB_HMAC",
+        "GATEWAY_ACME_DNS_WRITER_TOKEN",
+        "GATEWAY_TLS_STORE_SECRET",
     }
 
 

@@ -35,11 +35,13 @@ def test_several_certificates_are_named_with_commas() -> None:
         ),
         (
             {"TLS_PORT": "443"},
-            "GATEWAY_TLS_PORT: has no effect without GATEWAY_TLS_CERT; set that, or remove it",
+            "GATEWAY_TLS_PORT: has no effect without GATEWAY_TLS_CERT or GATEWAY_ACME_DIRECTORY; set one of "
+            "them, or remove it",
         ),
         (
             {"TLS_MIN_VERSION": "1.3"},
-            "GATEWAY_TLS_MIN_VERSION: has no effect without GATEWAY_TLS_CERT; set that, or remove it",
+            "GATEWAY_TLS_MIN_VERSION: has no effect without GATEWAY_TLS_CERT or GATEWAY_ACME_DIRECTORY; set one of "
+            "them, or remove it",
         ),
         ({**PAIR, "TLS_MIN_VERSION": "1.1"}, "GATEWAY_TLS_MIN_VERSION: must be 1.2 or 1.3"),
         ({**PAIR, "PORT": "8443"}, "GATEWAY_TLS_PORT: is GATEWAY_PORT too; TLS needs a port of its own"),
