@@ -3,7 +3,7 @@
 import { forget, signedIn, whenRefused } from "./api.js";
 import * as audit from "./audit.js";
 import * as compare from "./compare.js";
-import { confirmed } from "./dialog.js";
+import { confirmed, dismiss } from "./dialog.js";
 import { announce, fill, focusOn, h } from "./dom.js";
 import { dropped, unsaved } from "./draft.js";
 import * as edit from "./edit.js";
@@ -72,6 +72,7 @@ function frame() {
 function show({ moved = true } = {}) {
   leaving.abort(new DOMException("the view was left", "AbortError"));
   leaving = new AbortController();
+  dismiss();
   frame();
   if (!signedIn()) return signIn(main, { reason: session.reason, done: welcome });
   const { name, rest, query } = asked();
@@ -109,7 +110,6 @@ function welcome() {
 function signOut(reason = "") {
   forget();
   leave(reason);
-  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   show();
 }
 
@@ -135,6 +135,12 @@ whenRefused(
 );
 addEventListener("hashchange", () => show());
 addEventListener("draft", frame);
+// A browser may keep a page that was left, to show it again at once: without the token.
+addEventListener("pagehide", () => {
+  forget();
+  leave("");
+});
+addEventListener("pageshow", (event) => event.persisted && show());
 addEventListener("beforeunload", (event) => unsaved() && event.preventDefault());
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();

@@ -22,23 +22,25 @@ export function confirmed({ title, body, action, run, danger = false }) {
     h("p", { class: "buttons" }, no, yes),
   );
   let result = null;
-  let busy = false;
+  const busy = (now) => {
+    dialog.toggleAttribute("data-busy", now);
+    yes.disabled = no.disabled = now;
+  };
   return new Promise((resolve) => {
     yes.addEventListener("click", async () => {
-      [busy, yes.disabled, no.disabled] = [true, true, true];
+      busy(true);
       fill(outcome, loading("Working…"));
       try {
         result = await run();
-        busy = false;
         dialog.close();
       } catch (error) {
-        [busy, yes.disabled, no.disabled] = [false, false, false];
+        busy(false);
         fill(outcome, failure(error));
         if (error.kind === "unauthorized") dialog.close();
         else no.focus();
       }
     });
-    dialog.addEventListener("cancel", (event) => busy && event.preventDefault());
+    dialog.addEventListener("cancel", (event) => dialog.hasAttribute("data-busy") && event.preventDefault());
     dialog.addEventListener("close", () => {
       dialog.remove();
       if (back?.isConnected) back.focus();
@@ -49,4 +51,9 @@ export function confirmed({ title, body, action, run, danger = false }) {
     dialog.showModal();
     no.focus();
   });
+}
+
+/** Closes whatever asks, as when the view behind it is left; what is being done stays open until it is done. */
+export function dismiss() {
+  for (const dialog of document.querySelectorAll("dialog[open]:not([data-busy])")) dialog.close();
 }

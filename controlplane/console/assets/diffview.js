@@ -3,7 +3,7 @@
 import { fill, focusOn, h } from "./dom.js";
 import { table } from "./lists.js";
 import { choice } from "./parts.js";
-import { count, mono, plural, visibleLine } from "./text.js";
+import { count, mono, plural, visible, visibleLine } from "./text.js";
 
 const CHUNK = 50;
 const LINES = 1_000;
@@ -70,7 +70,7 @@ function byRoute(diff, before, after) {
         "section",
         {},
         h("h3", {}, "Route ", mono(id)),
-        fields(`Changed fields of route ${id}`, changed, before, after),
+        fields(`Changed fields of route ${visible(id)}`, changed, before, after),
       ),
     ),
   ];

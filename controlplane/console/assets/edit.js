@@ -42,10 +42,15 @@ export function show({ place, query, signal }) {
   load(content, "Reading the active table…", signal, begin, () => desk(signal, query.get("at")));
 }
 
+// Browsers take their time over text areas of more than some ten thousand lines.
+const LARGE = 2_000_000;
+const LARGE_NOTE = "This table is large, and typing in it may be slow. gatewayctl publishes one from a file.";
+
 /** Starts the draft anew from what is active. */
 async function readActive(signal) {
   const { text, revision } = await active(signal);
-  change({ base: revision, original: readable(text), text: revision === 0 ? FIRST : readable(text) });
+  const beginning = revision === 0 ? FIRST : readable(text);
+  change({ base: revision, original: beginning, text: beginning });
 }
 
 // A table that a program wrote stands in one line.
@@ -71,10 +76,8 @@ function desk(signal, at) {
   view.showBase();
   forgetCheck(view);
   const why = lacking("config");
-  requestAnimationFrame(() => {
-    area.set(draft.text);
-    if (at) area.jump(locate(draft.text, at));
-  });
+  // Once it is in the page.
+  if (at) requestAnimationFrame(() => area.jump(locate(draft.text, at)));
   return [
     based,
     h(
@@ -84,6 +87,7 @@ function desk(signal, at) {
       filePicker(view),
       h("button", { type: "button", onclick: () => startAgain(view) }, "Start again"),
     ),
+    draft.text.length > LARGE && h("p", { class: "state warn" }, LARGE_NOTE),
     area.element,
     h("div", { class: "bar" }, status, checkButton, publishButton),
     why && h("p", { class: "state warn", id: "why-not" }, why),
@@ -133,11 +137,11 @@ async function checkNow(view) {
 function showFound(view, found) {
   const { errors, warnings, protectedRoutes, revision, diff, text } = found;
   const refused = errors.length > 0 || protectedRoutes.length > 0;
-  view.checked = refused ? null : found;
   const told = errors.length > 0 ? plural(errors.length, "error") : `Valid, ${plural(warnings.length, "warning")}`;
   view.status.textContent = told;
   const changedMeanwhile = text !== draft.text;
-  view.publishButton.disabled = refused || changedMeanwhile || lacking("config") !== "";
+  view.checked = refused || changedMeanwhile ? null : found;
+  view.publishButton.disabled = view.checked === null || lacking("config") !== "";
   if (changedMeanwhile) view.status.textContent = `${told}, before the last change`;
   fill(
     view.results,

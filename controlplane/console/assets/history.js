@@ -14,7 +14,7 @@ import { count, said, visibleLine, when } from "./text.js";
 export const title = "History";
 export const needs = "config";
 
-const ACTIONS = { "config.write": "published", "config.rollback": "rolled back" };
+const ACTIONS = { "config.write": "Published", "config.rollback": "Rolled back" };
 
 export function show({ place, rest: [number], signal }) {
   if (number !== undefined) return one(place, number, signal);

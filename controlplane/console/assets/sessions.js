@@ -6,7 +6,7 @@ import { announce, fill, h } from "./dom.js";
 import { paged, table } from "./lists.js";
 import { empty, field } from "./parts.js";
 import { lacking, session } from "./session.js";
-import { mono, plural, said, when } from "./text.js";
+import { mono, plural, said, visible, when } from "./text.js";
 
 export const title = "Sessions";
 export const needs = "sessions";
@@ -39,12 +39,13 @@ export function show({ place, query, keep, signal }) {
       "Browsers that are signed in. A session that is revoked ends with its next request; ",
       "open WebSockets close when they are looked at again.",
     ),
-    h(
-      "form",
-      { class: "tools", role: "search", onsubmit: submit },
-      field("Subject", subject, "Exactly as the identity provider names it; empty for everyone."),
-      h("button", { type: "submit" }, "List"),
-    ),
+    session.may.sessions !== false &&
+      h(
+        "form",
+        { class: "tools", role: "search", onsubmit: submit },
+        field("Subject", subject, "Exactly as the identity provider names it; empty for everyone."),
+        h("button", { type: "submit" }, "List"),
+      ),
     list,
     session.may.sessions !== false && [byHandle(listSessions), decisions()],
   );
@@ -54,21 +55,21 @@ export function show({ place, query, keep, signal }) {
 function listed(list, subject, signal) {
   const again = () => listed(list, subject, signal);
   const made = table({
-    caption: subject ? `Sessions of ${subject.slice(0, 100)}` : "Sessions of everyone",
+    caption: subject ? `Sessions of ${visible(subject.slice(0, 100))}` : "Sessions of everyone",
     columns: [
       {
         title: "Subject",
         head: true,
         cell: (one) => [said(one.subject), one.email && h("div", { class: "quiet small" }, said(one.email))],
       },
-      { title: "Handle", cell: ({ handle }) => mono(handle) },
+      { title: "Handle", cell: ({ handle }) => h("span", { class: HANDLE.test(handle) && "handle" }, mono(handle)) },
       {
         title: "Roles",
         cell: ({ roles }) => (roles?.length > 0 ? said(roles.join(", ")) : h("span", { class: "quiet" }, "none")),
       },
-      { title: "Signed in", cell: (one) => when(one.createdAt) },
-      { title: "Last used", cell: (one) => when(one.lastUsedAt) },
-      { title: "Ends", cell: ends },
+      { title: "Signed in", cell: (one) => when(one.createdAt, "short") },
+      { title: "Last used", cell: (one) => when(one.lastUsedAt, "short") },
+      { title: "Ends if not used", cell: ends },
       {
         title: "Actions",
         cell: (one) => operate("Revoke", `the session ${one.handle}`, () => revokeOne(one.handle, again, one.subject)),
@@ -80,7 +81,7 @@ function listed(list, subject, signal) {
     h(
       "p",
       {},
-      operate("Revoke all of them", `sessions of ${subject}`, () => revokeAll(subject, again)),
+      operate("Revoke all of them", `sessions of ${visible(subject)}`, () => revokeAll(subject, again)),
     );
   const none = [
     empty("No live session.", subject ? "This subject is not signed in anywhere." : "Nobody is signed in."),
@@ -98,8 +99,8 @@ function listed(list, subject, signal) {
 
 /** Unused, a session ends before its time. */
 function ends({ idleExpiresAt, expiresAt }) {
-  if (!(idleExpiresAt < expiresAt)) return when(expiresAt);
-  return [when(idleExpiresAt), h("div", { class: "quiet small" }, "if not used; else by ", when(expiresAt))];
+  if (!(idleExpiresAt < expiresAt)) return when(expiresAt, "short");
+  return [when(idleExpiresAt, "short"), h("div", { class: "quiet small" }, "at the latest ", when(expiresAt, "short"))];
 }
 
 /** A button for what only the scope `operate` may. */

@@ -51,15 +51,18 @@ export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const LOCAL = {
+  medium: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }),
+  short: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }),
+};
 
-/** A time (RFC 3339) where the reader is; its title is UTC. What is no time is shown as it came. */
-export function when(text) {
+/** A time (RFC 3339) where the reader is, `short` without seconds; its title is UTC. What is none stays as it is. */
+export function when(text, length = "medium") {
   const time = new Date(text ?? NaN);
   if (Number.isNaN(time.getTime())) return said(text || "unknown");
   const utc = time.toISOString();
   const title = `${utc.slice(0, 10)} ${utc.slice(11, 19)} UTC`;
-  return h("time", { datetime: utc, title }, LOCAL.format(time));
+  return h("time", { datetime: utc, title }, LOCAL[length].format(time));
 }
 
 /** An age in milliseconds, roughly. */
@@ -76,9 +79,9 @@ export function duration(ms) {
     ["min", 60_000],
     ["s", 1_000],
   ]) {
-    if (ms >= length && ms % (length / 10) === 0) return `${ms / length} ${unit}`;
+    if (ms >= length && ms % (length / 10) === 0) return `${ms / length}\u00a0${unit}`;
   }
-  return `${count(ms)} ms`;
+  return `${count(ms)}\u00a0ms`;
 }
 
 /** Bytes as a person says them, exactly. */
@@ -88,7 +91,7 @@ export function bytes(number) {
     ["MiB", 2 ** 20],
     ["KiB", 1_024],
   ]) {
-    if (number >= length && number % length === 0) return `${number / length} ${unit}`;
+    if (number >= length && number % length === 0) return `${number / length}\u00a0${unit}`;
   }
-  return `${count(number)} bytes`;
+  return `${count(number)}\u00a0bytes`;
 }

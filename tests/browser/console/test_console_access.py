@@ -20,7 +20,7 @@ VIEWS = {
     "#/routes/app": "Time budgets",
     "#/edit": "Based on revision 2",
     "#/history": "revisions shown",
-    "#/history/1": "published by",
+    "#/history/1": "Published by",
     "#/compare/1/2": "1 route added",
     "#/replicas": "revision 2",
     "#/audit": "entries shown",

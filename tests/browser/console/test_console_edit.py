@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 
@@ -115,6 +116,50 @@ async def test_a_check_tells_that_another_revision_is_active_by_now(browser: Bro
         await page.get_by_role("button", name="Publish…").click()
         await expect(page.get_by_role("heading", name="Revision 2 was published meanwhile")).to_be_visible()
         assert await site.active() == route_table("app", "theirs")
+
+
+async def test_an_answer_to_an_older_text_does_not_open_the_way_for_a_newer_one(browser: Browser) -> None:
+    async with served() as site, visitor(browser, site) as page:
+        await site.publish(route_table("app"))
+        await sign_in(page, site, "#/edit")
+        await edited(page, route_table("app", "shop"))
+        held = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            await held.wait()
+            await route.continue_()
+
+        await page.route("**/v1/config/validate", hold)
+        await page.get_by_role("button", name="Check").click()
+        await edited(page, '{"version": 2}')
+        held.set()
+        await expect(page.get_by_text("Valid, 4 warnings, before the last change")).to_be_visible()
+        await expect(page.get_by_role("button", name="Publish…")).to_be_disabled()
+
+
+async def test_the_first_table_of_an_empty_store_is_published(browser: Browser) -> None:
+    async with served() as site, visitor(browser, site) as page:
+        await sign_in(page, site, "#/edit")
+        await expect(editor(page)).to_have_value(re.compile('"id": "first"'))
+        await expect(page.get_by_role("link", name="Edit", exact=True)).to_be_visible()
+        await published(page)
+        await expect(page).to_have_url(re.compile(r"revision=1$"))
+        assert (await site.active())["routes"][0]["id"] == "first"
+
+
+async def test_going_back_closes_a_question_and_does_nothing(browser: Browser) -> None:
+    async with served() as site, visitor(browser, site) as page:
+        await site.publish(route_table("app"))
+        await sign_in(page, site, "#/history")
+        await page.get_by_role("link", name="Edit").click()
+        await edited(page, route_table("app", "shop"))
+        await checked(page)
+        await page.get_by_role("button", name="Publish…").click()
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await page.go_back()
+        await expect(page.get_by_role("heading", name="History")).to_be_visible()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        assert await site.active() == route_table("app")
 
 
 async def test_a_protected_route_is_named_before_anything_is_published(browser: Browser) -> None:

@@ -58,7 +58,7 @@ async def test_a_rollback_shows_what_it_changes_and_asks_before_it_is_made(brows
         await expect(page).to_have_url(re.compile(r"#/replicas\?revision=3$"))
         assert await site.active() == route_table("good")
         await page.get_by_role("link", name="History").click()
-        await expect(page.get_by_role("row").nth(1)).to_contain_text("rolled back")
+        await expect(page.get_by_role("row").nth(1)).to_contain_text("Rolled back")
 
 
 async def test_a_rollback_that_somebody_overtook_changes_nothing_and_shows_the_new_history(browser: Browser) -> None:
@@ -89,7 +89,7 @@ async def test_a_revision_is_shown_whole_and_older_ones_are_loaded_when_asked_fo
         await expect(page.get_by_text("55 revisions shown, that is all")).to_be_visible()
         await page.get_by_role("link", name="1", exact=True).click()
         await expect(page.get_by_role("region", name="The table as JSON")).to_contain_text('"id": "route-1"')
-        await expect(page.get_by_text("published by config-operator")).to_be_visible()
+        await expect(page.get_by_text("Published by config-operator")).to_be_visible()
 
 
 async def test_what_does_not_exist_is_told(browser: Browser) -> None:

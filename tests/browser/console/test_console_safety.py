@@ -28,6 +28,12 @@ async () => {
 }
 """
 
+LEFT_AND_BACK = """
+() => {
+  for (const type of ["pagehide", "pageshow"]) dispatchEvent(new PageTransitionEvent(type, { persisted: true }));
+}
+"""
+
 # What would show if a text were read as markup, or as a direction.
 HOSTILE = "<img src=x onerror=\"window.hit='img'\"><script>window.hit='script'</script>\u202egpj.exe\u0000\u200b"
 LONG = "x" * 10_000
@@ -66,6 +72,14 @@ async def test_a_token_that_was_forgotten_is_gone(browser: Browser) -> None:
         await page.go_back()
         await expect(page.get_by_label("Token")).to_be_visible()
         assert [one for one in asked if "/v1/" in one] == []
+
+
+async def test_a_page_that_the_browser_kept_comes_back_without_the_token(browser: Browser) -> None:
+    async with served() as site, visitor(browser, site) as page:
+        await site.publish(route_table("app"))
+        await sign_in(page, site)
+        await page.evaluate(LEFT_AND_BACK)
+        await expect(page.get_by_label("Token")).to_be_visible()
 
 
 async def test_a_wrong_token_is_refused_and_leaves_the_field_empty(browser: Browser) -> None:
