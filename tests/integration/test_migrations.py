@@ -25,7 +25,6 @@ from controlplane.migrate import known_migrations
 from tests.support.ports import closed_port
 from tests.support.postgres import OWNER_PASSWORD, Postgres, open_folder, start_postgres
 from tests.support.processes import Children
-from tests.support.state_values import decision_key, keep_decision
 
 ROOT = Path(__file__).parents[2]
 
@@ -340,21 +339,4 @@ async def test_a_program_that_needs_more_than_the_schema_has_says_so(server: Pos
     state = state_at(server.data_url, "behind")
     with pytest.raises(StateMisconfigured, match=f"at migration 0001, and this release needs {SCHEMA_NEEDED}"):
         await state.start()
-    await state.close()
-
-
-async def test_the_sweep_removes_what_is_over_and_nothing_else(server: Postgres) -> None:
-    await server.migrate("swept")
-    state = state_at(server.data_url, "swept")
-    await state.start()
-    for number in range(20):
-        await state.create_session(NewSession(f"s{number}", f"u{number}", "", (), 3_600_000, 3_600_000))
-        await keep_decision(state, decision_key(b"%d" % number), 3_600_000)
-    await server.run(
-        "UPDATE swept.sessions SET idle_end_ms = 1 WHERE place <= 15", "UPDATE swept.decisions SET end_ms = 1"
-    )
-    assert await state.read_session("s3") is None
-    assert await state.sweep() == 35
-    assert await state.sweep() == 0
-    assert await state.read_session("s17") is not None
     await state.close()

@@ -6,7 +6,7 @@ import asyncpg
 
 from common.state.ports import StateMisconfigured
 
-SCHEMA_NEEDED = "0003"
+SCHEMA_NEEDED = "0004"
 """The oldest migration whose tables and functions this release works on. Identifiers rise as texts do."""
 
 MIGRATE = "run `gateway-control migrate` with GATEWAY_CONTROL_STATE_URL at this database"

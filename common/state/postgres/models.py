@@ -86,6 +86,19 @@ class BudgetRow(Base):
     end_ms: Mapped[int]
 
 
+class SweepRow(Base):
+    """How far the round through the budgets' table is, in pages, and when it began: 0 between two rounds. One row, or
+    none before the first.
+    """
+
+    __tablename__ = "sweeps"
+    __table_args__ = (CheckConstraint("id = 1", name="sweeps_is_one"), UNLOGGED)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    place: Mapped[int]
+    began_ms: Mapped[int]
+
+
 class HeartbeatRow(Base):
     """What a replica last said of itself."""
 
