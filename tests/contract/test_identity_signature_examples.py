@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from joserfc.jwk import ECKey
 
 from common.identity.headers import IdentityFields
 from common.identity.signature import IdentitySigner
+from tests.support.counterparts import require_program
 from tests.support.identity_cases import EXAMPLES, Case, cases, vector
 from tests.support.node import node_environment, require_module, require_node
 from tests.support.processes import Children
@@ -121,6 +123,78 @@ def start_server(children: Children, folder: Path, public_key: str) -> int:
     argv: list[str | Path] = [require_node(), folder / "server.js", folder / "public.pem"]
     server = children.start(argv, name="node", env=node_environment(), cwd=folder)
     return int(server.wait_for_line(r"^port (\d+)$")[1])
+
+
+GO_SERVER = """
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+
+	"example/identity"
+)
+
+func main() {
+	text, _ := os.ReadFile(os.Args[1])
+	key, err := identity.ParseKey(text)
+	if err != nil {
+		panic(err)
+	}
+	listener, _ := net.Listen("tcp", "127.0.0.1:0")
+	fmt.Printf("port %d\\n", listener.Addr().(*net.TCPAddr).Port)
+	http.Serve(listener, http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		caller, err := identity.Verify(request, key)
+		if err != nil {
+			http.Error(response, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		json.NewEncoder(response).Encode(caller)
+	}))
+}
+"""
+
+
+@pytest.fixture
+def go_server(tmp_path: Path) -> Path:
+    """The Go example in a server of its own, compiled."""
+    go = require_program("go")
+    (tmp_path / "identity").mkdir()
+    shutil.copy(EXAMPLES / "verify.go", tmp_path / "identity")
+    (tmp_path / "main.go").write_text(GO_SERVER)
+    (tmp_path / "go.mod").write_text("module example\n\ngo 1.19\n")
+    environment = os.environ | {"GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod", "GOPROXY": "off"}
+    built = subprocess.run(
+        [go, "build", "-o", "server", "."], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110,
+        check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    return tmp_path / "server"
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_the_go_example_accepts_and_refuses(go_server: Path, children: Children, tmp_path: Path) -> None:
+    published = vector()
+    request = published["request"]
+    sent = tuple((name.encode(), value.encode()) for name, value in request["headers"])
+    known = published["caller"]
+    shown = IdentityFields(known["subject"], known["email"], known["workspaceId"], tuple(known["roles"]))
+    of_vector = Case("published", request["method"], request["target"], sent, shown)
+    for key, asked in ((SIGNER.public_key_pem, list(cases(SIGNER))), (published["publicKey"], [of_vector])):
+        (tmp_path / "public.pem").write_text(key)
+        server = children.start([go_server, tmp_path / "public.pem"], name="go", cwd=tmp_path)
+        port = int(server.wait_for_line(r"^port (\d+)$")[1])
+        for case in asked:
+            status, body = ask(port, case.method, case.target, list(case.headers))
+            assert (case.name, status) == (case.name, 401 if case.caller is None else 200), body
+            if case.caller is not None:
+                found = json.loads(body)
+                roles = tuple(found["roles"])
+                assert IdentityFields(found["subject"], found["email"], found["workspaceId"], roles) == case.caller
 
 
 def ask(port: int, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> tuple[int, str]:

@@ -25,6 +25,7 @@ _HOW = {
     "redis-cli": "apt-get install redis-tools",
     "postgres": "apt-get install postgresql",
     "libfaketime": "apt-get install faketime",
+    "go": "apt-get install golang-go golang-github-masterminds-sprig-dev",
     "promtool": "apt-get install prometheus",
     "systemd-analyze": "apt-get install systemd",
     "pebble": "apt-get install pebble",
