@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 HANDSHAKES_MAX = 1_000
 """Handshakes at once. One more ends the one that has taken longest: who stalls makes room for who does not."""
 HTTP_1_1 = b"http/1.1"
+OFFERS_HTTP_1_1 = b"\x08http/1.1"
+"""As a ClientHello has it. Found anywhere in one it spares the walk through its extensions, for nearly all callers; to
+be wrong about that means to go on without a protocol.
+"""
 NO_APPLICATION_PROTOCOL = b"\x15\x03\x03\x00\x02\x02\x78"
 """A fatal alert in clear (RFC 8446 §6, RFC 7301 §3.2): nothing is encrypted yet."""
 
@@ -121,7 +125,7 @@ class ServerTls(TlsTransport):
             return False
         if not is_whole(data):
             return False
-        offered = offered_protocols(data)
+        offered = None if OFFERS_HTTP_1_1 in data else offered_protocols(data)
         if offered is not None and HTTP_1_1 not in offered:
             self._raw.write(NO_APPLICATION_PROTOCOL)
             self._refuse("it does not offer http/1.1")

@@ -8,6 +8,8 @@ import os
 import resource
 import signal
 import socket
+import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +71,7 @@ async def serve(
     """Start, call `on_ready`, serve until `ended` is set, drain; the exit code. SIGHUP reloads meanwhile."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _report(log, context))
+    sys.unraisablehook = lambda told: _report_unraisable(log, told)
     loop.add_signal_handler(signal.SIGHUP, _reload, gateway, log)
     try:
         await gateway.start(sockets, tls_sockets)
@@ -108,6 +111,16 @@ def spare_collector() -> None:
 def _reload(gateway: Gateway, log: Log) -> None:
     log.info("reload asked for", signal="SIGHUP")
     gateway.tasks.spawn(gateway.reload(), "reload")
+
+
+def _report_unraisable(log: Log, told: sys.UnraisableHookArgs) -> None:
+    """What is raised where nothing can take it, as an event, not as lines on standard error that a caller may fill: a
+    name in a TLS handshake that is not ASCII is such an error of Python's `ssl`, which then refuses the handshake.
+    """
+    frames = traceback.extract_tb(told.exc_traceback)[-6:]
+    where = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames]
+    write = log.debug if told.exc_type is UnicodeDecodeError else log.error
+    write("an error that nothing could take", error=told.exc_type.__name__, frames=where)
 
 
 def _report(log: Log, context: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.support.certificates import Issued, client_context, expired, handmade
 from tests.support.gateway import Caller, route, table
 from tests.support.processes import Child, Children, eventually
 from tests.support.redis import start_redis
-from tests.support.tls import certified
+from tests.support.tls import certified, hello_for
 from tests.support.upstreams import answers, upstream
 from tests.support.workers import ready, start_workers
 
@@ -102,6 +103,20 @@ def test_a_bad_file_on_reload_is_told_and_no_key_is_ever_printed(children: Child
     child.send(signal.SIGTERM)
     assert child.wait(within_s=60.0) == 0
     assert not [line for line in (*key_lines(good), *key_lines(other)) if line in child.output]
+
+
+def test_a_name_that_is_not_ascii_is_refused_and_fills_no_log(children: Children, tmp_path: Path) -> None:
+    """Python's `ssl` would write what it cannot decode to standard error, for each caller that sends it."""
+    child = start(children, tmp_path, **pair(tmp_path, issue("app.test")))
+    port = int(child.wait_for_line(r'"msg":"listening for TLS".*"port":(\d+)')[1])
+    hello = hello_for("zzzz.test").replace(b"zzzz.test", b"zz\xff\xfe.test")
+    with socket.create_connection(("127.0.0.1", port), timeout=15) as caller:
+        caller.sendall(hello)
+        assert caller.recv(7)[:1] == b"\x15", "an alert"
+    child.wait_for_line('"msg":"an error that nothing could take","error":"UnicodeDecodeError"')
+    child.send(signal.SIGTERM)
+    assert child.wait(within_s=60.0) == 0
+    assert all(line.startswith("{") for line in child.lines), "every line is an event"
 
 
 async def shown(port: int) -> set[str]:

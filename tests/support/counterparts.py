@@ -19,6 +19,7 @@ _HOW = {
     "chromium": "apt-get install chromium",
     "node": "`deploy/run test` brings a Node.js that is new enough",
     "curl": "apt-get install curl",
+    "openssl": "apt-get install openssl",
     "wrk": "apt-get install wrk",
     "haproxy": "apt-get install haproxy",
     "redis-server": "apt-get install redis-server",

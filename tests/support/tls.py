@@ -8,13 +8,13 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.support.certificates import Issued, client_context, issue
-from tests.support.counterparts import find_program
+from tests.support.counterparts import require_program
 from tests.support.gateway import Answer, Caller, Running, running
 
 DEADLINE_S = 15.0
@@ -46,12 +46,19 @@ def certified(caller: Caller) -> set[str]:
     return {value for _, value in shown["subjectAltName"]}
 
 
-async def s_client(port: int, *arguments: str, stdin: bytes = b"") -> str:
-    """What `openssl s_client` says of a server. Its own default level of security is lowered: the server's counts."""
-    program = find_program("openssl")
-    assert program is not None
+def hello_for(name: str) -> bytes:
+    """The ClientHello of a caller, in one record."""
+    sent = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        client_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname=name).do_handshake()
+    return sent.read()
+
+
+@asynccontextmanager
+async def s_client_running(port: int, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`openssl s_client` at a server of this machine; its output and errors are one stream."""
     process = await asyncio.create_subprocess_exec(
-        program,
+        require_program("openssl"),
         "s_client",
         "-connect",
         f"127.0.0.1:{port}",
@@ -60,7 +67,18 @@ async def s_client(port: int, *arguments: str, stdin: bytes = b"") -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await asyncio.wait_for(process.communicate(stdin), DEADLINE_S)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def s_client(port: int, *arguments: str, stdin: bytes = b"") -> str:
+    """All that it says when it is given this input."""
+    async with s_client_running(port, *arguments) as process:
+        said, _ = await asyncio.wait_for(process.communicate(stdin), DEADLINE_S)
     return said.decode("utf-8", "replace")
 
 

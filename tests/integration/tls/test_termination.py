@@ -12,8 +12,8 @@ import pytest
 import trustme
 
 from tests.support.certificates import authority, client_context, issue
-from tests.support.gateway import DEADLINE_S, Answer, Caller, parse_head, route, table
-from tests.support.tls import certified, get, s_client, secured
+from tests.support.gateway import DEADLINE_S, Answer, Caller, Running, parse_head, route, table
+from tests.support.tls import certified, get, hello_for, s_client, s_client_running, secured
 from tests.support.upstreams import Peer, answers, echoes, never_answers, ok, upstream
 from tests.support.websocket_frames import TEXT
 from tests.support.websocket_peers import Socket, handshake, switches
@@ -339,6 +339,40 @@ async def test_openssl_sees_the_whole_chain_no_compression_and_no_renegotiation(
         assert "Compression: NONE" in said
         renegotiated = await s_client(gw.gateway.tls_port, "-servername", "app.test", "-tls1_2", stdin=b"R\n")
         assert "no renegotiation" in renegotiated
+
+
+async def test_new_keys_are_agreed_on_while_a_connection_is_used(tmp_path: Path) -> None:
+    """`K` makes openssl send a KeyUpdate of TLS 1.3 that asks for the gateway's."""
+    async with upstream(answers) as up, secured(tmp_path, table(route(up.url))) as gw:
+        async with s_client_running(gw.gateway.tls_port, "-servername", "app.test", "-tls1_3", "-msg") as client:
+            assert client.stdin is not None
+            assert client.stdout is not None
+            client.stdin.write(b"K\n")
+            await asyncio.wait_for(client.stdout.readuntil(b", KeyUpdate"), DEADLINE_S)
+            client.stdin.write(b"GET / HTTP/1.1\r\nhost: app.test\r\nconnection: close\r\n\r\n")
+            said = await asyncio.wait_for(client.stdout.read(), DEADLINE_S)
+        assert b"<<< TLS 1.3, Handshake [length 0005], KeyUpdate" in said, "the gateway's own"
+        assert b"HTTP/1.1 200 OK" in said
+
+
+async def server_hello(gw: Running, pieces: list[bytes]) -> bytes:
+    """The first bytes of the gateway's answer to a ClientHello that comes in pieces."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gw.gateway.tls_port)
+    for piece in pieces:
+        writer.write(piece)
+        await asyncio.sleep(0)
+    answer = await asyncio.wait_for(reader.read(5), DEADLINE_S)
+    writer.close()
+    return answer
+
+
+async def test_a_hello_may_come_byte_by_byte_or_in_several_records(tmp_path: Path) -> None:
+    hello = hello_for("app.test")
+    body = hello[5:]
+    records = [b"\x16\x03\x01" + len(part).to_bytes(2, "big") + part for part in (body[:50], body[50:])]
+    async with secured(tmp_path, table()) as gw:
+        for pieces in ([hello[at : at + 1] for at in range(len(hello))], records, [b"".join(records)]):
+            assert (await server_hello(gw, pieces)).startswith(b"\x16\x03\x03")
 
 
 # Callers that do not play
