@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.bench [compare|micro|state|websocket] …`."""
+"""The command line: `python -m tests.bench [compare|micro|state|tls|websocket] …`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bench.machine import BenchError, say
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("compare", "micro", "state", "websocket"), default="compare")
+    parser.add_argument("what", nargs="?", choices=("compare", "micro", "state", "tls", "websocket"), default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is timed (%(default)s)")
     parser.add_argument("--seconds", type=int, default=3, help="how long each time (%(default)s)")
     parser.add_argument("--only", default="", help=f"contenders: {','.join(each.name for each in CONTENDERS)}")
@@ -30,6 +30,10 @@ def main() -> int:
             from tests.bench.micro import micro
 
             micro(short=options.short, json_file=options.json)
+        elif options.what == "tls":
+            from tests.bench.tls import tls
+
+            tls(short=options.short, json_file=options.json)
         elif options.what == "websocket":
             from tests.bench.websocket import websocket
 

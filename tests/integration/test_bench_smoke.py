@@ -121,3 +121,14 @@ def test_a_target_counts_as_met_only_where_speed_and_cpu_time_agree_on_an_idle_m
 def test_an_added_delay_is_better_the_smaller_it_is(added_us: float, verdict: str) -> None:
     target = Target("added", "x", "y", "one", must=100, reach=30, added_us=True)
     assert Found(target, added_us, added_us, added_us, None, 0.0).verdict == verdict
+
+
+@pytest.mark.slow
+def test_a_short_run_of_tls_measures_handshakes_records_and_memory(tmp_path: Path) -> None:
+    file = tmp_path / "tls.json"
+    done = bench("tls", "--short", "--json", file)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())
+    assert len(found["us"]) == 8
+    assert all(each > 0 for figures in found["us"].values() for each in figures)
+    assert "TLS connection, used once" in done.stdout
