@@ -37,6 +37,7 @@ def pytest_report_header() -> list[str]:
         "chromium": find_program("chromium"),
         "node": None if node is None else f"{node[0]} ({node[1]})",
         "wrk": find_program("wrk"),
+        "pebble": find_program("pebble"),
     }
     listed = ", ".join(f"{name} {path or 'MISSING'}" for name, path in found.items())
     return [f"counterparts: {listed}", "a missing one fails its tests" if IN_CI else "a missing one skips its tests"]

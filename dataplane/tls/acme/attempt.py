@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -131,15 +132,16 @@ class Attempts:
         return issued
 
     async def _obtain_as(self, known: Account | None, lease: Lease) -> tuple[bytes, bytes]:
-        authority = Authority(self._wanted.authority, known)
-        account = await authority.account()
-        if account != known:
-            await self._vault.write_account(account, lease)
-        return await obtain(authority, self._showing, self._wanted.names, self._log)
+        with closing(Authority(self._wanted.authority, known)) as authority:
+            account = await authority.account()
+            if account != known:
+                await self._vault.write_account(account, lease)
+            return await obtain(authority, self._showing, self._wanted.names, self._log)
 
     async def _advice(self, issued: Issued) -> Advice | None:
         try:
-            renew_at_s, ask_in_s = await Authority(self._wanted.authority, None).renewal_time(issued.chain_pem)
+            with closing(Authority(self._wanted.authority, None)) as authority:
+                renew_at_s, ask_in_s = await authority.renewal_time(issued.chain_pem)
         except OrderFailed as failure:
             self._log.warning("the authority did not say when to renew", error=str(failure))
             return None

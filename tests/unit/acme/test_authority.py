@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def directory(server: OddProvider, **meta: Any) -> dict[str, Any]:
 
 
 async def failure(authority: Authority) -> OrderFailed:
-    with pytest.raises(OrderFailed) as failed:
+    with closing(authority), pytest.raises(OrderFailed) as failed:
         await authority.account()
     return failed.value
 
