@@ -4,17 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+import h11
+import orjson
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from common.telemetry.request_id import new_request_id
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from common.telemetry.log import Log
+
 _BACKLOG = 1_024
+
+
+class JsonProtocol(H11Protocol):
+    """HTTP/1.1 whose answer to what is no HTTP is JSON with an id, like every other."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request, and close: where the next one would begin is not known."""
+        body = orjson.dumps({"error": "bad_request", "message": msg})
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+            (b"x-request-id", new_request_id().encode()),
+            (b"connection", b"close"),
+        ]
+        head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -27,7 +54,7 @@ class Server(uvicorn.Server):
         """`drain_s` (at least 1) is what open requests get when it ends; then they are cut off."""
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=JsonProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -58,6 +85,26 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listening.set()
+
+
+class _HandedOn(logging.Handler):
+    """Writes what uvicorn logs as events."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        write = self._log.debug if record.levelno < logging.WARNING else self._log.warning
+        write(record.getMessage().strip(), **({} if error is None else {"cause": type(error).__name__}))
+
+
+def hand_on_logs(log: Log) -> None:
+    """Let uvicorn's own messages be events of this log, in the whole process."""
+    logger = logging.getLogger("uvicorn")
+    logger.handlers = [_HandedOn(log)]
+    logger.propagate = False
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

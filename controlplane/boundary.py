@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -60,9 +61,13 @@ class Boundary:
         answer = _Answer(record, receive, send, headless=headless)
         try:
             await self._app(inner, answer.receive, answer.send)
+        except asyncio.CancelledError:
+            # The time to drain is over.
+            await answer.fail("The control plane ends. Whether the request took effect is not known.")
+            raise
         except Exception as error:  # noqa: BLE001 - the handlers of errors have answered; here it is only told
             record.failure = record.failure or error
-            await answer.fail()
+            await answer.fail("The control plane failed. Its log says why.")
         finally:
             seconds = self._now_s() - began
             self._tell(scope, record, seconds)
@@ -123,12 +128,12 @@ class _Answer:
         self._record.bytes_out += len(message.get("body", b""))
         await self._send(message)
 
-    async def fail(self) -> None:
+    async def fail(self, message: str) -> None:
         """Answer what was left without one; behind a head nothing can be added."""
         if self._record.status:
             return
         self._record.error = "internal_error"
-        body = orjson.dumps({"error": "internal_error", "message": "The control plane failed. Its log says why."})
+        body = orjson.dumps({"error": "internal_error", "message": message})
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self.send({"type": "http.response.start", "status": 500, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})

@@ -34,11 +34,24 @@ IF_MATCH: dict[str, Any] = {
     "schema": {"type": "string", "pattern": '^"(0|[1-9][0-9]{0,17})"$'},
     "example": '"7"',
 }
+EXAMPLE_TABLE = {
+    "version": 2,
+    "routes": [
+        {
+            "id": "app",
+            "match": {"path": "/"},
+            "upstream": "http://app:3000",
+            "auth": {"mode": "session"},
+        }
+    ],
+}
 TABLE_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "The whole table, at most 8 MiB.",
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RouteTable"}}},
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/RouteTable"}, "example": EXAMPLE_TABLE}
+        },
     }
 }
 

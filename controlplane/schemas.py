@@ -53,7 +53,7 @@ TimeQuery = Annotated[
 ]
 """A time in RFC 3339, as milliseconds since the epoch."""
 
-Cursor = Annotated[str, Field(min_length=1, max_length=CURSOR_MAX)]
+Cursor = Annotated[str, Field(min_length=1, max_length=CURSOR_MAX, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
 _DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)

@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from common.serving import Server, listening_socket
+from common.serving import Server, hand_on_logs, listening_socket
 from common.state.open import StateOptions, open_state
 from common.state.ports import StateMisconfigured
 from common.telemetry.state_watch import StateMetrics
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from common.settings.control import ControlSettings
     from common.state.ports import ControlState
     from common.telemetry.log import Log
+
+STATE_TIMEOUT_LEAST_S = 5.0
+"""A gateway's budget is a caller's patience; here it is that of an operator, and a table may have 8 MiB."""
 
 
 def run(settings: ControlSettings) -> int:
@@ -32,6 +35,7 @@ def run(settings: ControlSettings) -> int:
     log = Log(writer.write, level=settings.gateways.log_level)
 
     async def attached() -> int:
+        hand_on_logs(log)
         writer.attach(asyncio.get_running_loop())
         return await serve(settings, log)
 
@@ -50,7 +54,7 @@ def open_control_state(settings: ControlSettings, log: Log, metrics: ControlMetr
         url,
         StateOptions(
             prefix=settings.store.key_prefix,
-            timeout_s=settings.gateways.state_timeout_s,
+            timeout_s=max(settings.gateways.state_timeout_s, STATE_TIMEOUT_LEAST_S),
             redis_sentinel_master=settings.gateways.redis_sentinel_master,
             postgres_pool_max=settings.gateways.postgres_pool_max,
         ),

@@ -65,6 +65,8 @@ class Problems:
 
     def touch(self, path: str) -> bool:
         """A problem was reported at this place, inside it, or around it."""
+        if not self._found:
+            return False
         return path in self._found or path in self._around or any(outer in self._found for outer in _outer_paths(path))
 
     def listed(self) -> tuple[Problem, ...]:

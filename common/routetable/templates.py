@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from common.routetable.paths import AmbiguousPath, decoded_once, read_path, strict_reading
 
@@ -44,6 +45,8 @@ class Template:
         return self.loose, self.is_prefix
 
 
+# A route's path is parsed where the route is compiled, and again where it is placed.
+@lru_cache(maxsize=1_024)
 def parse_template(text: str) -> Template:
     """The template of `match.path`. ValueError says what is wrong with it.
 

@@ -13,7 +13,7 @@ from fastapi import Query as InQuery
 from common.routetable.warnings import PermissiveSetting
 from common.state.table_store import Revision
 from controlplane.authentication import Allowed, Caller
-from controlplane.config.documents import shown_document, shown_table
+from controlplane.config.documents import shown_document
 from controlplane.config.schemas import (
     WAIT_MS,
     DiffQuery,
@@ -22,38 +22,35 @@ from controlplane.config.schemas import (
     RevisionNumber,
     RevisionWithTable,
     Rollback,
-    TableDiff,
     TableWarning,
     Validation,
     WriteQuery,
     Written,
 )
 from controlplane.config.service import ConfigService, Stored
-from controlplane.documentation import ETAG, IF_MATCH, JUDGING, LOCATION, TABLE_BODY, model_body, outcomes
+from controlplane.documentation import (
+    ETAG,
+    EXAMPLE_TABLE,
+    IF_MATCH,
+    JUDGING,
+    LOCATION,
+    TABLE_BODY,
+    model_body,
+    outcomes,
+)
 from controlplane.errors import ApiError
 from controlplane.paging import cursor_of, number_of
 from controlplane.reading import Expected, read_body, read_model
 from controlplane.replicas.api import Service as Replicas
 from controlplane.replicas.api import arrival_of
 from controlplane.replicas.service import ReplicasService
-from controlplane.schemas import Digits, NoQuery, Page, PageQuery, ProblemItem, rfc3339
+from controlplane.schemas import Digits, NoQuery, Page, PageQuery, rfc3339
 
 router = APIRouter(prefix="/v1/config", tags=["config"])
 
 Reader = Annotated[Caller, Depends(Allowed("read", "config"))]
 Writer = Annotated[Caller, Depends(Allowed("config"))]
 
-EXAMPLE_TABLE = {
-    "version": 2,
-    "routes": [
-        {
-            "id": "app",
-            "match": {"path": "/"},
-            "upstream": "http://app:3000",
-            "auth": {"mode": "session"},
-        }
-    ],
-}
 EXAMPLE_REVISION = {"revision": 7, "time": "2026-01-31T23:59:59.999Z", "operator": "alice", "action": "config.write"}
 EXAMPLE_WARNING = {
     "route": "app",
@@ -160,18 +157,21 @@ async def put_config(
         },
         errors=("bad_request", *BODY, *JUDGING),
     ),
+    response_model=Validation,
     openapi_extra=TABLE_BODY,
 )
-async def validate_config(request: Request, service: Service, _: Reader, __: NoQuery) -> Validation:
+async def validate_config(request: Request, service: Service, _: Reader, __: NoQuery) -> Response:
     found = await service.validate(await read_body(request))
-    return Validation(
-        valid=not found.judged.problems,
-        errors=[ProblemItem(path=each.path, message=each.message) for each in found.judged.problems],
-        warnings=_warnings(found.judged.warnings),
-        protected_routes=list(found.protected),
-        diff=None if found.difference is None else TableDiff.model_validate(asdict(found.difference)),
-        revision=found.active,
-    )
+    judged = found.judged
+    body = {
+        "valid": not judged.problems,
+        "errors": [asdict(problem) for problem in judged.problems],
+        "warnings": [_warning(warning).model_dump() for warning in judged.warnings],
+        "protectedRoutes": judged.protected,
+        "diff": None if found.difference is None else orjson.Fragment(found.difference),
+        "revision": found.active,
+    }
+    return await _json(body)
 
 
 @router.post(
@@ -216,7 +216,9 @@ async def roll_back_config(
 )
 async def diff_revisions(service: Service, _: Reader, query: Annotated[DiffQuery, InQuery()]) -> Response:
     before, after, found = await service.difference(query.before, query.after)
-    return await _json({"from": before, "to": after, **asdict(found)})
+    # An object's text, into whose beginning the two numbers are put.
+    text = b'{"from":%d,"to":%d,' % (before, after) + found.removeprefix(b"{")
+    return Response(text, media_type="application/json")
 
 
 @router.get(
@@ -254,7 +256,7 @@ async def get_revision(
     service: Service, _: Reader, revision: Annotated[RevisionNumber, Digits, Path()], __: NoQuery
 ) -> Response:
     found, document = await service.revision(revision)
-    table = await asyncio.to_thread(shown_table, document)
+    table = orjson.Fragment(await asyncio.to_thread(shown_document, document))
     return await _json({**_item(found).model_dump(by_alias=True), "table": table}, etag=f'"{revision}"')
 
 
@@ -272,8 +274,8 @@ def _item(revision: Revision) -> RevisionItem:
     )
 
 
-def _warnings(found: tuple[PermissiveSetting, ...]) -> list[TableWarning]:
-    return [TableWarning(route=each.route_id or None, setting=each.setting, message=each.message) for each in found]
+def _warning(found: PermissiveSetting) -> TableWarning:
+    return TableWarning(route=found.route_id or None, setting=found.setting, message=found.message)
 
 
 async def _written(response: Response, stored: Stored, replicas: ReplicasService, query: WriteQuery) -> Written:
@@ -283,4 +285,4 @@ async def _written(response: Response, stored: Stored, replicas: ReplicasService
     if query.wait is not None:
         timeout_ms = WAIT_MS if query.timeout_ms is None else query.timeout_ms
         arrived = arrival_of(await replicas.arrival(stored.revision, timeout_ms / 1000))
-    return Written(revision=stored.revision, warnings=_warnings(stored.warnings), replicas=arrived)
+    return Written(revision=stored.revision, warnings=[_warning(each) for each in stored.warnings], replicas=arrived)

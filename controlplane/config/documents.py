@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -20,13 +20,6 @@ def shown_document(document: bytes) -> bytes:
         return document
     table = orjson.loads(document)
     return orjson.dumps(table, option=orjson.OPT_INDENT_2) if _mask(table) else document
-
-
-def shown_table(document: bytes) -> dict[str, Any]:
-    """The same as a value."""
-    table = cast(dict[str, Any], orjson.loads(document))
-    _mask(table)
-    return table
 
 
 def _mask(table: dict[str, Any]) -> bool:

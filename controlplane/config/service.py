@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-import orjson
-
-from common.routetable.diff import TableDifference, table_difference
-from common.routetable.load import load_route_table
-from common.routetable.problems import Problem, RouteTableInvalid
-from common.routetable.table import RouteTable
-from common.routetable.toplevel import wide_ranges
-from common.routetable.warnings import PermissiveSetting, permissive_settings
+from common.routetable.warnings import PermissiveSetting
 from common.settings.gateway import GatewaySettings
 from common.state.table_store import NewAuditEntry, Revision, RouteTableWriter
-from controlplane.config.protected import protected_changes
+from controlplane.config.judge import Judged, Terms, compare, judge
+from controlplane.config.workers import Workers
 from controlplane.errors import ApiError, counted
 
 if TYPE_CHECKING:
     from controlplane.authentication import Caller
 
-JUDGES = 2
-"""Tables judged at a time: each holds the interpreter for a good part of its time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What a gateway would make of a document: the table, or every problem."""
-
-    table: RouteTable | None
-    problems: tuple[Problem, ...]
-    warnings: tuple[PermissiveSetting, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """A table that was not written, beside the active one."""
+    """A table that was not written, beside the active one. `difference` is the JSON of a `TableDiff`, None for an
+    invalid table.
+    """
 
     judged: Judged
-    protected: tuple[str, ...]
-    difference: TableDifference | None
+    difference: bytes | None
     active: int
 
 
@@ -56,20 +36,28 @@ class Stored:
 
 
 class ConfigService:
-    """Belongs to one event loop; judging happens in threads of its own, so that other requests go on meanwhile."""
+    """Belongs to one event loop, which it never holds up: documents are worked on elsewhere."""
 
     def __init__(
-        self, state: RouteTableWriter, gateways: GatewaySettings, protected_routes: frozenset[str] = frozenset()
+        self,
+        state: RouteTableWriter,
+        gateways: GatewaySettings,
+        protected_routes: frozenset[str] = frozenset(),
+        workers: Workers | None = None,
     ) -> None:
         self._state = state
-        self._gateways = gateways
-        self._protected = protected_routes
-        self._judges = ThreadPoolExecutor(JUDGES, thread_name_prefix="judge")
-        self._active: tuple[int, Judged] | None = None
+        self._terms = Terms(
+            gateways.route_defaults,
+            gateways.surroundings,
+            production=gateways.production,
+            access_named=bool(gateways.access_url),
+            protected=protected_routes,
+        )
+        self._workers = workers or Workers()
 
     def close(self) -> None:
-        """Judge no more; what is being judged is not waited for."""
-        self._judges.shutdown(wait=False, cancel_futures=True)
+        """Judge no more; what is being judged is ended."""
+        self._workers.close()
 
     async def active(self) -> tuple[int, bytes | None]:
         """The active revision and its document; 0 and None while there is none."""
@@ -89,19 +77,16 @@ class ConfigService:
 
     async def validate(self, document: bytes) -> Validated:
         """What a write of this document would meet."""
-        judged = await self._judge(document)
         active, current = await self.active()
-        if judged.table is None:
-            return Validated(judged, (), None, active)
-        protected: tuple[str, ...] = ()
-        if self._protected and current is not None:
-            protected = await self._changed(active, current, judged.table)
+        judged = await self._judge(document, current)
+        if judged.problems:
+            return Validated(judged, None, active)
         names = (f"revision {active}", "this table")
-        return Validated(judged, protected, await self._compare(current, document, names), active)
+        return Validated(judged, await self._compare(current, document, names), active)
 
-    async def difference(self, before: int | None, after: int | None) -> tuple[int, int, TableDifference]:
+    async def difference(self, before: int | None, after: int | None) -> tuple[int, int, bytes]:
         """What turns a revision (None: the one before the other; 0: the empty store) into another (None: the active
-        one), with the numbers of both; 404 where there is none of a number.
+        one): their numbers, and the JSON of a `TableDiff`; 404 where there is none of a number.
         """
         if after is None:
             after, newer = await self.active()
@@ -130,66 +115,37 @@ class ConfigService:
         active, current = await self.active()
         if active != expected:
             raise _conflict(active, expected)
-        judged = await self._judge(document)
-        if judged.table is None:
+        judged = await self._judge(document, current)
+        if judged.problems:
             message = f"The route table has {counted(len(judged.problems))}."
             raise ApiError("invalid_config", message, judged.problems)
-        if self._protected and current is not None:
-            touched = await self._changed(active, current, judged.table)
-            if touched:
-                message = f"Protected routes may not be removed or changed: {', '.join(touched)}."
-                raise ApiError("protected_route", message, revision=active)
+        if judged.protected or judged.active_invalid:
+            raise ApiError("protected_route", _protected(judged, active), revision=active)
+        # Whoever wrote meanwhile makes this fail: what was compared is what is replaced.
         move = await self._state.move_pointer(expected, document, entry)
         if not move.moved:
             raise _conflict(move.revision, expected)
-        self._active = (move.revision, judged)
         return Stored(move.revision, judged.warnings)
 
-    async def _changed(self, active: int, document: bytes, after: RouteTable) -> tuple[str, ...]:
-        """The protected routes of the active table that `after` has no more, or otherwise."""
-        if self._active is None or self._active[0] != active:
-            self._active = (active, await self._judge(document))
-        before = self._active[1].table
-        if before is None:
-            message = (
-                f"Revision {active}, which is active, is no valid table under this environment, so whether protected "
-                "routes stay as they are cannot be told. Give the control plane the gateways' values, or write once "
-                "without GATEWAY_PROTECTED_ROUTES."
-            )
-            raise ApiError("protected_route", message, revision=active)
-        return protected_changes(before, after, self._protected)
+    async def _judge(self, document: bytes, active: bytes | None) -> Judged:
+        beside = active if self._terms.protected else None
+        size = len(document) + len(beside or b"")
+        return await self._workers.run(size, judge, document, beside, self._terms)
 
-    async def _compare(self, before: bytes | None, after: bytes, names: tuple[str, str]) -> TableDifference:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._judges, partial(compare, before, after, names))
-
-    async def _judge(self, document: bytes) -> Judged:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._judges, partial(judge, document, self._gateways))
-
-
-def judge(document: bytes, gateways: GatewaySettings) -> Judged:
-    """Load a document as a gateway of this deployment does. Takes its time: for a thread."""
-    try:
-        table = load_route_table(document, gateways.route_defaults)
-    except RouteTableInvalid as invalid:
-        return Judged(None, invalid.problems, ())
-    if gateways.production and not gateways.trusted_proxies:
-        problems = wide_ranges(table.trusted_proxies)
-        if problems:
-            return Judged(None, problems, ())
-    warnings = permissive_settings(table, gateways.surroundings)
-    if gateways.production and not gateways.access_url and any(route.access_check for route in table.routes):
-        unsure = "routes ask Access, and a gateway without GATEWAY_ACCESS_URL and its token refuses this table"
-        warnings = (PermissiveSetting("", "GATEWAY_ACCESS_URL", unsure), *warnings)
-    return Judged(table, (), warnings)
-
-
-def compare(before: bytes | None, after: bytes, names: tuple[str, str]) -> TableDifference:
-    """What turns a valid document (None: the empty store's) into another. Takes its time: for a thread."""
-    return table_difference(None if before is None else orjson.loads(before), orjson.loads(after), names=names)
+    async def _compare(self, before: bytes | None, after: bytes, names: tuple[str, str]) -> bytes:
+        return await self._workers.run(len(before or b"") + len(after), compare, before, after, names)
 
 
 def _conflict(active: int, expected: int) -> ApiError:
     now = f"Revision {active} is active" if active else "No revision is active"
     return ApiError("revision_conflict", f"{now}, not {expected}. Read it, and decide again.", revision=active)
+
+
+def _protected(judged: Judged, active: int) -> str:
+    if judged.active_invalid:
+        return (
+            f"Revision {active}, which is active, is no valid table under this environment, so whether protected "
+            "routes stay as they are cannot be told. Give the control plane the gateways' values, or write once "
+            "without GATEWAY_PROTECTED_ROUTES."
+        )
+    return f"Protected routes may not be removed or changed: {', '.join(judged.protected)}."

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.serving import Server, listening_socket
+from common.serving import Server, hand_on_logs, listening_socket
 from dataplane.accessservice.app import access_app
 from dataplane.accessservice.policy_file import PolicyFile
 
@@ -25,6 +25,7 @@ async def serve(settings: AccessServiceSettings, path: Path, log: Log) -> int:
     `PolicyInvalid` or `OSError` when the policy cannot be used; a taken address is logged, with 1.
     """
     policy = PolicyFile(path, log)
+    hand_on_logs(log)
     try:
         sock = listening_socket(settings.host, settings.port)
     except OSError as error:

@@ -5,101 +5,36 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import pytest
 
 from common.state.ports import NewSession
 from tests.support import upstreams
 from tests.support.access_transport import DENY, http_answer, raw_access
-from tests.support.gateway import Answer, Caller, route, table
-from tests.support.ports import free_port
+from tests.support.gateway import route, table
+from tests.support.gateway_processes import DEADLINE_S, ROOT, GatewayProcess, inherited, start_gateways
 from tests.support.postgres import Postgres
-from tests.support.processes import Child, Children, eventually
-from tests.support.redis import speak
+from tests.support.processes import Children
 from tests.support.shared_store import ENTRY, Store
 
 pytestmark = pytest.mark.real
 
-ROOT = Path(__file__).parents[2]
-DEADLINE_S = 30.0
-READY = b"GET /readyz HTTP/1.1\r\nhost: app.test\r\n\r\n"
 
-
-@dataclass
-class Process:
-    """One `gateway run`."""
-
-    child: Child
-    port: int
-
-    async def get(self, target: str, *headers: str) -> Answer:
-        """One request on a connection of its own."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        caller = Caller(reader, writer)
-        try:
-            lines = "".join(f"{line}\r\n" for line in ("host: app.test", *headers))
-            return await caller.ask(f"GET {target} HTTP/1.1\r\n{lines}\r\n".encode())
-        finally:
-            caller.close()
-
-    async def until(self, target: str, *headers: str, status: int) -> None:
-        """Ask until it is answered so."""
-        async with asyncio.timeout(DEADLINE_S):
-            while (await self.get(target, *headers)).status != status:
-                await asyncio.sleep(0.005)
-
-
-Start = Callable[..., list[Process]]
+Start = Callable[..., list[GatewayProcess]]
 
 
 @pytest.fixture
 def start(store: Store, tmp_path: Path, children: Children) -> Start:
     """Starts two gateways over the store and one table, once each is ready."""
-
-    def begin(document: dict[str, Any], **settings: str) -> list[Process]:
-        pair = []
-        for name in ("a", "b"):
-            folder = tmp_path / name
-            folder.mkdir()
-            (folder / "routes.json").write_text(json.dumps(document))
-            port = free_port()
-            environment = {
-                "GATEWAY_HOST": "127.0.0.1",
-                "GATEWAY_PORT": str(port),
-                "GATEWAY_CONFIG": str(folder / "routes.json"),
-                "GATEWAY_PUBLIC_URL": "http://app.test",
-                "GATEWAY_STATE_URL": store.data_url,
-                "GATEWAY_STATE_TIMEOUT_MS": "5000",
-                "GATEWAY_REPLICA_ID": name,
-                "GATEWAY_SHUTDOWN_TIMEOUT_MS": "300",
-                **settings,
-            }
-            child = children.start_python(
-                "-m", "dataplane.cli", "run", name=f"gateway {name}", env={**inherited(), **environment}, cwd=ROOT
-            )
-            pair.append(Process(child, port))
-        for each in pair:
-            each.child.wait_for_port(each.port, within_s=DEADLINE_S)
-            try:
-                eventually(lambda port=each.port: speak(port, READY).startswith(b"HTTP/1.1 200"), within_s=DEADLINE_S)
-            except AssertionError:
-                raise AssertionError(f"not ready:\n{each.child.output}") from None
-        return pair
-
-    return begin
-
-
-def inherited() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith("GATEWAY_")}
+    return partial(start_gateways, children, tmp_path, store.data_url)
 
 
 @pytest.fixture

@@ -1,0 +1,86 @@
+"""Documents are worked on off the event loop, the large ones in a process that can be ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.routetable.problems import Problem
+from common.settings.gateway import GatewaySettings
+from controlplane.config.judge import Judged, Terms
+from controlplane.config.workers import WorkEnded, Workers
+
+SMALL, LARGE = 10, 11
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    made = Workers(large_bytes=10)
+    yield made
+    made.close()
+
+
+def where() -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
+
+
+def refuse() -> None:
+    raise ValueError("no table")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang(started: str) -> None:
+    Path(started).touch()
+    threading.Event().wait()
+
+
+async def test_what_is_small_is_done_in_a_thread_and_what_is_large_in_a_process(workers: Workers) -> None:
+    pid, thread = await workers.run(SMALL, where)
+    assert pid == os.getpid()
+    assert thread != threading.get_ident()
+    assert (await workers.run(LARGE, where))[0] != os.getpid()
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_a_failure_of_the_work_is_raised_where_it_is_waited_for(workers: Workers, size: int) -> None:
+    with pytest.raises(ValueError, match="no table"):
+        await workers.run(size, refuse)
+
+
+async def test_a_process_that_is_killed_is_a_failure_and_the_next_one_works(workers: Workers) -> None:
+    """The system kills what takes too much memory."""
+    with pytest.raises(WorkEnded):
+        await workers.run(LARGE, die)
+    assert (await workers.run(LARGE, where))[0] != os.getpid()
+
+
+async def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
+    """Else the program would end when the work does."""
+    workers = Workers(large_bytes=10)
+    started = tmp_path / "started"
+    work = asyncio.ensure_future(workers.run(LARGE, hang, str(started)))
+    async with asyncio.timeout(DEADLINE_S):
+        while not started.exists():
+            await asyncio.sleep(0.01)
+        workers.close()
+        with pytest.raises(WorkEnded):
+            await work
+
+
+def test_what_is_judged_can_be_given_to_a_process() -> None:
+    settings = GatewaySettings()
+    terms = Terms(settings.route_defaults, settings.surroundings, protected=frozenset({"a"}))
+    assert pickle.loads(pickle.dumps(terms)) == terms
+    judged = Judged(problems=(Problem("routes", "is required"),))
+    assert pickle.loads(pickle.dumps(judged)) == judged
