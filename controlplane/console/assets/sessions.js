@@ -69,7 +69,7 @@ function listed(list, subject, signal) {
       },
       { title: "Signed in", cell: (one) => when(one.createdAt, "short") },
       { title: "Last used", cell: (one) => when(one.lastUsedAt, "short") },
-      { title: "Ends if not used", cell: ends },
+      { title: "Ends", cell: ends },
       {
         title: "Actions",
         cell: (one) => operate("Revoke", `the session ${one.handle}`, () => revokeOne(one.handle, again, one.subject)),
@@ -100,7 +100,10 @@ function listed(list, subject, signal) {
 /** Unused, a session ends before its time. */
 function ends({ idleExpiresAt, expiresAt }) {
   if (!(idleExpiresAt < expiresAt)) return when(expiresAt, "short");
-  return [when(idleExpiresAt, "short"), h("div", { class: "quiet small" }, "at the latest ", when(expiresAt, "short"))];
+  return [
+    when(idleExpiresAt, "short"),
+    h("div", { class: "quiet small" }, "if not used; at the latest ", when(expiresAt, "short")),
+  ];
 }
 
 /** A button for what only the scope `operate` may. */

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest_asyncio
 
-from tests.support.chromium import chromium
+from tests.support.chromium import DEADLINE_MS, chromium
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -16,4 +16,8 @@ if TYPE_CHECKING:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with chromium() as running:
+        from playwright.async_api import expect
+
+        # A busy machine takes longer than Playwright's own five seconds.
+        expect.set_options(timeout=DEADLINE_MS)
         yield running
