@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.bench [compare|micro|state|tls|websocket] …`."""
+"""The command line: `python -m tests.bench [compare|micro|state|scale|tls|websocket] …`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.bench.machine import BenchError, say
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("compare", "micro", "state", "tls", "websocket"), default="compare")
+    kinds = ("compare", "micro", "state", "scale", "tls", "websocket")
+    parser.add_argument("what", nargs="?", choices=kinds, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is timed (%(default)s)")
     parser.add_argument("--seconds", type=int, default=3, help="how long each time (%(default)s)")
     parser.add_argument("--only", default="", help=f"contenders: {','.join(each.name for each in CONTENDERS)}")
@@ -43,6 +44,10 @@ def main() -> int:
 
             # Many short times: hundreds of figures come of one run.
             state(rounds=rounds, seconds=0.05 if options.short else seconds / 6, json_file=options.json)
+        elif options.what == "scale":
+            from tests.bench.state.scale import scale
+
+            scale(short=options.short, json_file=options.json)
         else:
             compare(chosen(options.only), rounds=rounds, seconds=seconds, short=options.short, json_file=options.json)
     except BenchError as error:

@@ -132,3 +132,40 @@ def test_a_short_run_of_tls_measures_handshakes_records_and_memory(tmp_path: Pat
     assert len(found["us"]) == 8
     assert all(each > 0 for figures in found["us"].values() for each in figures)
     assert "TLS connection, used once" in done.stdout
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_short_run_over_the_state_measures_every_store_beside_the_servers_own_tools(tmp_path: Path) -> None:
+    require_program("redis-server")
+    require_program("pgbench", *map(str, Path("/usr/lib/postgresql").glob("*/bin")))
+    file = tmp_path / "state.json"
+    done = bench("state", "--short", "--json", file)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(file.read_text())["results"]
+    for what in ("session read", "four budgets", "decision written", "whole request"):
+        assert set(results[what]) == {"memory", "redis", "postgres"}
+        for by_width in results[what].values():
+            assert all(sample["rate"] > 0 for samples in by_width.values() for sample in samples)
+    # A request alone asks for its session and its budget.
+    (alone,) = results["whole request"]["redis"]["1"]
+    assert 1.9 < alone["asked"] < 2.5
+    assert results["redis-benchmark GET"]["redis"]["32"][0]["rate"] > 0
+    assert results["pgbench SELECT 1"]["postgres"]["32"][0]["rate"] > 0
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_short_run_of_many_entries_measures_their_memory_and_their_end(tmp_path: Path) -> None:
+    require_program("redis-server")
+    file = tmp_path / "scale.json"
+    done = bench("scale", "--short", "--json", file)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(file.read_text())["results"]
+    assert [(each["kind"], each["store"]) for each in told] == [
+        ("session", "redis"),
+        ("session", "postgres"),
+        ("budget", "redis"),
+        ("budget", "postgres"),
+    ]
+    assert all(each["bytes_each"] > 0 for each in told)
