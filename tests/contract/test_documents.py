@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.metrics import ControlMetrics
 from dataplane.errors import ERRORS
 from dataplane.metrics import GatewayMetrics
 
@@ -39,7 +40,7 @@ def test_each_test_that_the_threat_model_names_exists() -> None:
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
 def test_each_metric_that_a_page_names_exists(page: Path) -> None:
-    known = {instrument.name for instrument in GatewayMetrics().instruments()}
+    known = {one.name for metrics in (GatewayMetrics(), ControlMetrics()) for one in metrics.instruments()}
     named = set(re.findall(r"\b(gateway_[a-z_]+)\b", page.read_text()))
     cookies = {"gateway_session", "gateway_oidc_state"}
     suffixes = {f"{name}{suffix}" for name in known for suffix in ("_bucket", "_sum", "_count")}
