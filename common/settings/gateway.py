@@ -168,6 +168,11 @@ class GatewaySettings:
             object.__setattr__(self, "oidc_audience", self.oidc_client_id)
 
     @property
+    def terminates_tls(self) -> bool:
+        """The gateway has a certificate, from files or from an authority, and listens for TLS."""
+        return bool(self.tls_cert or self.acme_directory)
+
+    @property
     def route_defaults(self) -> DeploymentDefaults:
         """What a route table's fields fall back to."""
         return DeploymentDefaults(

@@ -33,7 +33,7 @@ def serve_several(settings: GatewaySettings, stdout: int, *, hang_after_s: float
     log = Log(LineWriter(stdout, turn=turn).write, level=settings.log_level)
     try:
         port = reserve_port(settings.host, settings.port)
-        tls_port = reserve_port(settings.host, settings.tls_port) if settings.tls_cert else None
+        tls_port = reserve_port(settings.host, settings.tls_port) if settings.terminates_tls else None
     except OSError as error:
         log.error("cannot listen: free the address or set GATEWAY_HOST, GATEWAY_PORT and GATEWAY_TLS_PORT", exc=error)
         return 1

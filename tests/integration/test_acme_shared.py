@@ -252,3 +252,17 @@ async def test_a_gateway_that_ends_in_the_middle_leaves_nothing_behind(place: Pl
             assert "a challenge was not withdrawn" not in gateway.output
         finally:
             await state.close()
+
+
+async def test_several_workers_share_one_port_of_tls_and_one_certificate(place: Place) -> None:
+    gateway = place.gateway(GATEWAY_WORKERS="2", GATEWAY_LOG_LEVEL="info")
+
+    async with asyncio.timeout(90):
+        while gateway.output.count('"msg":"certificate served"') < 2:
+            assert gateway.returncode is None, gateway.output
+            await asyncio.sleep(0.1)
+
+    ports = {json.loads(line)["port"] for line in gateway.lines if '"msg":"listening for TLS"' in line}
+    assert len(ports) == 1
+    root = await place.pebble.root()
+    assert len({shown(port, root) for port in ports for _ in range(8)}) == 1
