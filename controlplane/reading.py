@@ -18,14 +18,17 @@ from controlplane.errors import ApiError, bad_request, field_problem
 BODY_TIMEOUT_S = 60.0
 """8 MiB on a slow line; what takes longer is held back on purpose."""
 
+MODEL_MAX_BYTES = 8_192
+"""A body that is no table: a field or two. It is read on the loop, so it may not take long."""
+
 _MEDIA_TYPE = re.compile(r'application/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?', re.IGNORECASE)
 _ETAG = re.compile(r'"(0|[1-9][0-9]{0,17})"')
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-async def read_body(request: Request) -> bytes:
-    """The JSON body, not yet parsed. Another media type, a coding, and more than a table may have are refused."""
+async def read_body(request: Request, max_bytes: int = MAX_TABLE_BYTES) -> bytes:
+    """The JSON body, not yet parsed. Another media type, a coding, and more than `max_bytes` are refused."""
     media_types = request.headers.getlist("content-type")
     if len(media_types) != 1 or _MEDIA_TYPE.fullmatch(media_types[0].strip()) is None:
         raise ApiError("unsupported_media_type", "The body must be application/json, in UTF-8.")
@@ -33,15 +36,15 @@ async def read_body(request: Request) -> bytes:
     if codings not in ("", "identity"):
         raise ApiError("unsupported_media_type", "The body must be sent as it is, without a content-encoding.")
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:20]) > MAX_TABLE_BYTES:
-        raise _too_large()
+    if declared.isdecimal() and int(declared[:20]) > max_bytes:
+        raise _too_large(max_bytes)
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             async for piece in request.stream():
                 body += piece
-                if len(body) > MAX_TABLE_BYTES:
-                    raise _too_large()
+                if len(body) > max_bytes:
+                    raise _too_large(max_bytes)
     except TimeoutError:
         message = f"The body did not arrive within {BODY_TIMEOUT_S:.0f} seconds."
         raise ApiError("request_timeout", message, headers={"connection": "close"}) from None
@@ -50,16 +53,16 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _too_large() -> ApiError:
+def _too_large(max_bytes: int) -> ApiError:
     # The rest is not read, so the connection cannot carry another request.
-    message = f"The body is larger than {MAX_TABLE_BYTES} bytes."
+    message = f"The body is larger than {max_bytes} bytes."
     return ApiError("payload_too_large", message, headers={"connection": "close"})
 
 
 async def read_model(request: Request, model: type[_Model]) -> _Model:
     """The body as a model; 400 with every problem. Repeated keys, `null` and NaN are problems like an unknown field."""
     problems = Problems()
-    raw = read_document(await read_body(request), problems)
+    raw = read_document(await read_body(request, MODEL_MAX_BYTES), problems)
     if not isinstance(raw, dict):
         problems.add("", "must be a JSON object")
     if problems.any:
@@ -91,12 +94,13 @@ def check_query(request: Request) -> None:
     raw = request.scope["query_string"].decode("latin-1")
     for piece in raw.split("&") if raw else ():
         name, _, value = piece.replace("+", " ").partition("=")
-        place = below("query", _text(name) or "?")
-        if _text(name) is None or _text(value) is None:
+        meant = _text(name)
+        place = below("query", meant or "?")
+        if meant is None or _text(value) is None:
             found.setdefault(place, "is not UTF-8 text")
-        elif name in seen:
+        elif meant in seen:
             found.setdefault(place, "stands more than once")
-        seen.add(name)
+        seen.add(meant or "")
     if found:
         raise bad_request(*(Problem(place, message) for place, message in found.items()))
 

@@ -101,12 +101,14 @@ def _read(model: type[M], raw: object, where: str, stand_ins: RawTable, problems
         return model.model_validate(raw)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=True)
-    kept = dict(raw)
+    kept = _own(raw)
     for fault in faults:
+        if problems.full:
+            return None
         place = _place(fault["loc"])
         problems.add(_path(where, place), _message(fault, place, model))
         nested = fault["type"] == "missing" and len(place) > 1
-        kept = _without(kept, place[:-1] if nested else place)
+        _remove(kept, place[:-1] if nested else place)
     try:
         return model.model_validate({**stand_ins, **kept})
     except ValidationError:
@@ -155,13 +157,17 @@ def _unknown_key(keys: list[str], model: type[BaseModel]) -> str:
     return f"unknown key{f'; did you mean {shown(near[0])}?' if near else ''}"
 
 
-def _without(value: Any, place: list[str | int]) -> Any:
-    """A copy without the field at `place`; a fault inside a list takes the whole list with it."""
-    if not place or isinstance(place[0], int) or not isinstance(value, dict) or place[0] not in value:
-        return value
-    copy = dict(value)
-    if len(place) == 1 or not isinstance(copy[place[0]], dict):
-        del copy[place[0]]
-    else:
-        copy[place[0]] = _without(copy[place[0]], place[1:])
-    return copy
+def _own(value: Any) -> Any:
+    """A copy whose objects can be changed; copied once, since a table may hold a million faults."""
+    return {key: _own(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _remove(value: Any, place: list[str | int]) -> None:
+    """Take the field at `place` away; a fault inside a list takes the whole list with it."""
+    while place and isinstance(value, dict) and place[0] in value:
+        key, *place = place
+        if place and isinstance(value[key], dict):
+            value = value[key]
+        else:
+            del value[key]
+            return

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from common.routetable import shape
 from common.routetable.canonical import REDACTED_CHANGED
 from common.routetable.compiled import Budget, DeploymentDefaults, RateLimits, Timeouts
 from common.routetable.load import load_route_table
+from common.routetable.problems import MAX_PROBLEMS
 from common.telemetry.redact import REDACTED
 from tests.support.route_tables import compiled, document, loaded, problems_of, route
 
@@ -43,6 +45,20 @@ def test_every_problem_of_a_table_is_reported_in_one_run() -> None:
         "routes[4].id",
         "routes[4].upstream[1]",
     ]
+
+
+def test_what_is_wrong_beyond_the_problems_that_are_listed_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever may have a table judged keeps the judge busy for hours with one of unknown keys."""
+    asked: list[str] = []
+    near = shape.difflib.get_close_matches
+    monkeypatch.setattr(
+        shape.difflib, "get_close_matches", lambda key, *rest, **more: asked.append(key) or near(key, *rest, **more)
+    )
+    many = {f"key-{number}": 1 for number in range(MAX_PROBLEMS + 500)}
+    for text in (document(**many), document(route("app", "/", **many))):
+        asked.clear()
+        assert len(problems_of(text)) == MAX_PROBLEMS + 1
+        assert len(asked) == MAX_PROBLEMS
 
 
 def test_one_bad_route_among_five_hundred_refuses_the_table_and_is_named() -> None:
