@@ -24,9 +24,38 @@ if TYPE_CHECKING:
 
 _BACKLOG = 1_024
 
+HEAD_TIMEOUT_S = 10.0
+"""What a caller gets for a request's head, and for the rest of a body that nobody reads any more."""
+
 
 class JsonProtocol(H11Protocol):
-    """HTTP/1.1 whose answer to what is no HTTP is JSON with an id, like every other."""
+    """HTTP/1.1 whose answer to what is no HTTP is JSON with an id, like every other; it waits for no head for ever."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # The time runs from the first byte on: a byte now and then does not prolong it.
+        if self.conn.their_state is not h11.IDLE and self.conn.our_state is not h11.DONE:
+            self._expect_no_more()
+        elif self._late is None:
+            self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_no_more()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        self._late = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.close)
+
+    def _expect_no_more(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request, and close: where the next one would begin is not known."""

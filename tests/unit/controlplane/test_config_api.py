@@ -217,7 +217,7 @@ async def test_rollback_writes_the_old_table_as_a_new_revision() -> None:
     assert (newest.action, newest.target) == ("config.rollback", "revision 3, the table of revision 1")
 
 
-async def test_a_rollback_of_more_than_8192_bytes_is_413_whether_its_length_is_told_or_not() -> None:
+async def test_a_rollback_of_more_than_8192_bytes_is_413() -> None:
     """It is judged on the loop, where a million unknown fields would hold up everybody for half a minute."""
     control = Control()
     await control.put(route_table(), 0)
