@@ -11,11 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from common.state.ports import Decision, NewSession, Session, State
+from common.state.administration import HANDLE_LENGTH
+from common.state.ports import ControlState, Decision, NewSession, Session
 from tests.support.state_backends import Backend
-from tests.support.state_values import decision_key
+from tests.support.state_values import decision_key, entry
 
-IDS = st.sampled_from("abcdef")
+HASHES = [each * HANDLE_LENGTH for each in "abcdef"]
+IDS = st.sampled_from(HASHES)
 SUBJECTS = st.sampled_from(["alice", "bob"])
 SPANS = st.integers(1, 20)
 
@@ -33,6 +35,7 @@ class Model:
     """The contract in a few lines: lists, and no care for speed or memory."""
 
     now: int = 0
+    entries: int = 0
     sessions: dict[str, ModelSession] = field(default_factory=dict)
     decisions: dict[bytes, tuple[bool, int, int]] = field(default_factory=dict)
 
@@ -59,7 +62,7 @@ class StateMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.runner = asyncio.Runner()
         self.time = self.backend.fresh()
-        self.state: State = self.backend.open(self.time)
+        self.state: ControlState = self.backend.open(self.time)
         self.runner.run(self.state.start())
         self.model = Model(self.time.now_ms())
 
@@ -103,6 +106,21 @@ class StateMachine(RuleBasedStateMachine):
         for each in own:
             del self.model.sessions[each]
 
+    @rule(subject=SUBJECTS)
+    def revoke_subject(self, subject: str) -> None:
+        own = [each for each, s in self.model.live().items() if s.subject == subject]
+        assert self.runner.run(self.state.revoke_subject_sessions(subject, entry())) == len(own)
+        for each in own:
+            del self.model.sessions[each]
+        self.model.entries += 1
+
+    @rule(id_hash=IDS)
+    def revoke(self, id_hash: str) -> None:
+        is_live = id_hash in self.model.live()
+        assert self.runner.run(self.state.revoke_session(id_hash, entry())).matching == is_live
+        self.model.sessions.pop(id_hash, None)
+        self.model.entries += is_live
+
     @rule(key=st.sampled_from([b"k", b"l"]), allow=st.booleans(), ago=st.integers(-1, 3), keep=SPANS)
     def write_decision(self, key: bytes, allow: bool, ago: int, keep: int) -> None:
         now = self.model.now
@@ -119,6 +137,16 @@ class StateMachine(RuleBasedStateMachine):
     async def read_decision(self, key: bytes) -> Decision | None:
         return await self.state.read_decision(decision_key(key))
 
+    async def listed(self, subject: str | None) -> list[str]:
+        found: list[str] = []
+        after = None
+        while True:
+            page = await self.state.list_sessions(subject, after, 2)
+            found += [each.id_hash for each in page.sessions]
+            after = page.next_after
+            if after is None:
+                return found
+
     async def read_session(self, id_hash: str) -> Session | None:
         return await self.state.read_session(id_hash)
 
@@ -127,7 +155,7 @@ class StateMachine(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         live = self.model.live()
-        for id_hash in "abcdef":
+        for id_hash in HASHES:
             found = self.runner.run(self.read_session(id_hash))
             modelled = live.get(id_hash)
             assert (found is None) == (modelled is None), id_hash
@@ -138,6 +166,10 @@ class StateMachine(RuleBasedStateMachine):
                     modelled.idle_until,
                     modelled.until,
                 )
+        for subject in (None, "alice", "bob"):
+            listed = [each for each, s in live.items() if subject in (None, s.subject)]
+            assert self.runner.run(self.listed(subject)) == sorted(listed)
+        assert len(self.runner.run(self.state.list_audit(None, 1_000)).entries) == self.model.entries
         for key in (b"k", b"l"):
             decision = self.runner.run(self.read_decision(key))
             allow, at, gone = self.model.decisions.get(key, (False, 0, 0))

@@ -23,7 +23,7 @@ from common.state.watch import Unwatched
 from controlplane.cli import build
 from controlplane.migrate import known_migrations
 from tests.support.ports import closed_port
-from tests.support.postgres import OWNER_PASSWORD, Postgres, open_folder, start_postgres
+from tests.support.postgres import OWNER_PASSWORD, PLANES_PASSWORD, Postgres, open_folder, start_postgres
 from tests.support.processes import Children
 
 ROOT = Path(__file__).parents[2]
@@ -331,6 +331,23 @@ async def test_the_release_before_works_on_while_and_after_this_one_migrates(ser
         assert (await migrate(server.url, "--to", "0001", schema=schema))[0] == 0
         assert await calls_of_0001(connections, 2) == first
         assert await objects(server, "beside") == at_0001
+
+
+async def test_the_language_of_a_database_changes_neither_order_nor_handles(server: Postgres) -> None:
+    """In Danish `aa` is a letter that comes after `z`, so what begins alike does not stand together."""
+    await server.run("CREATE DATABASE danish TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'da' LOCALE 'C'")
+    assert (await migrate(server.url_of("owner", OWNER_PASSWORD, "danish")))[0] == 0
+    await server.make_users()
+    state = state_at(server.url_of("planes", PLANES_PASSWORD, "danish"))
+    await state.start()
+    hashes = [each + "0" * 48 for each in ("0aa0" * 4, "0aaa" * 4, "aaaa" * 4, "aab0" * 4, "ab00" * 4, "b000" * 4)]
+    for id_hash in reversed(hashes):
+        await state.create_session(NewSession(id_hash, "alice", "", (), 3_600_000, 3_600_000))
+    assert [each.id_hash for each in (await state.list_sessions(None, None, 10)).sessions] == hashes
+    assert [each.id_hash for each in (await state.list_sessions(None, hashes[1], 2)).sessions] == hashes[2:4]
+    for id_hash in hashes:
+        assert (await state.revoke_session(id_hash[:16], ENTRY)).matching == 1
+    await state.close()
 
 
 async def test_a_program_that_needs_more_than_the_schema_has_says_so(server: Postgres) -> None:
