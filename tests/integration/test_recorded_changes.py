@@ -16,6 +16,7 @@ from common.state.redis.state import RedisState
 from common.state.watch import Unwatched
 from tests.support.cutting_proxy import When, cutting_proxy
 from tests.support.faketime import ServerTime
+from tests.support.ports import free_port
 from tests.support.postgres import Postgres, open_folder, start_postgres
 from tests.support.processes import Children, eventually
 from tests.support.redis import Redis, RedisCluster, start_cluster, start_redis
@@ -297,17 +298,22 @@ async def test_in_a_cluster_a_mark_that_is_not_ours_records_nothing(
     await state.close()
 
 
-@BY_ACTION
-async def test_a_single_server_in_cluster_mode_is_served_as_a_cluster_is(
-    tmp_path_factory: pytest.TempPathFactory, change: Change
-) -> None:
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    options = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     with Children() as children:
-        server = start_redis(children, tmp_path_factory.mktemp("single"), "--cluster-enabled", "yes")
+        server = start_redis(children, tmp_path_factory.mktemp("single"), *options)
         server.cli("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
         eventually(lambda: "cluster_state:ok" in server.cli("CLUSTER", "INFO"))
-        state = RedisState(server.url, prefix="gateway", timeout_s=10.0, watch=Unwatched())
-        await state.start()
-        await prepare(state)
-        await change.run(state, change.entry)
-        await settled(state, change, done=True)
-        await state.close()
+        yield server
+
+
+@BY_ACTION
+async def test_a_single_server_in_cluster_mode_is_served_as_a_cluster_is(single: Redis, change: Change) -> None:
+    single.cli("FLUSHALL")
+    state = RedisState(single.url, prefix="gateway", timeout_s=10.0, watch=Unwatched())
+    await state.start()
+    await prepare(state)
+    await change.run(state, change.entry)
+    await settled(state, change, done=True)
+    await state.close()

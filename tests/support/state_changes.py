@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from common.state.ports import ControlState
 from common.state.table_store import NewAuditEntry
-from tests.support.state_values import decision_key, hashed, session
+from tests.support.state_values import decision_key, hashed, keep_decision, session
 
 MARK = "the one that is looked for"
 """What the request of an operation holds, and nothing else that is sent."""
@@ -33,7 +33,7 @@ async def prepare(state: ControlState) -> None:
     await state.move_pointer(0, b"one", NewAuditEntry("config.write", "first", "olga", "config", "192.0.2.1", "r"))
     for n in range(2):
         await state.create_session(session(hashed(n), idle_ms=3_600_000, max_age_ms=3_600_000))
-    await state.write_decision(KEY, allow=True, reason_code="", keep_ms=3_600_000)
+    await keep_decision(state, KEY, 3_600_000)
 
 
 async def recorded(state: ControlState) -> int:
