@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dataplane.net.client_hello import RECORD_HANDSHAKE, is_whole, offered_protocols
+from dataplane.net.client_hello import RECORD_HANDSHAKE, HelloReader, NoHello, could_choose_finite_field, read_hello
 from dataplane.net.tls import TlsTransport, reason_of
 
 if TYPE_CHECKING:
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 HANDSHAKES_MAX = 1_000
 """Handshakes at once. One more ends the one that has taken longest: who stalls makes room for who does not."""
 HTTP_1_1 = b"http/1.1"
-OFFERS_HTTP_1_1 = b"\x08http/1.1"
-"""As a ClientHello has it. Found anywhere in one it spares the walk through its extensions, for nearly all callers; to
-be wrong about that means to go on without a protocol.
-"""
+# Fatal alerts in clear, as nothing is encrypted yet (RFC 8446 §6, RFC 7301 §3.2).
 NO_APPLICATION_PROTOCOL = b"\x15\x03\x03\x00\x02\x02\x78"
-"""A fatal alert in clear (RFC 8446 §6, RFC 7301 §3.2): nothing is encrypted yet."""
+HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"
+DECODE_ERROR = b"\x15\x03\x03\x00\x02\x02\x32"
 
 _PLAIN_BODY = b'{"error":"bad_request","message":"This port speaks TLS. Use https."}'
 PLAIN_ANSWER = (
@@ -83,14 +81,14 @@ class Handshakes:
 class ServerTls(TlsTransport):
     """The gateway's end of one caller's TLS connection."""
 
-    __slots__ = ("_hello", "_shared", "_timer")
+    __slots__ = ("_reader", "_shared", "_timer")
 
     def __init__(self, shared: Handshakes) -> None:
         super().__init__()
         self._shared = shared
         self._timer = shared.wheel.timer()
-        self._hello = b""
-        """The first record, until it is whole."""
+        self._reader: HelloReader | None = None
+        """Of the ClientHello, until it is whole."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -108,27 +106,38 @@ class ServerTls(TlsTransport):
         super().connection_lost(exc)
 
     def _shake_hands(self, data: bytes = b"") -> None:
-        if self._tls is None:
-            data = self._hello = self._hello + data
-            if self._raw.is_closing() or not self._begins_well(data):
-                return
-            self._hello = b""
-            self._tls = self._shared.context().wrap_bio(self._incoming, self._outgoing, server_side=True)
-        super()._shake_hands(data)
+        if self._tls is not None:
+            super()._shake_hands(data)
+        elif not self._raw.is_closing():
+            self._incoming.write(data)
+            if self._begins_well(data):
+                self._tls = self._shared.context().wrap_bio(self._incoming, self._outgoing, server_side=True)
+                super()._shake_hands()
 
     def _begins_well(self, data: bytes) -> bool:
-        """The first record is there, and may be OpenSSL's to read."""
-        if data[0] != RECORD_HANDSHAKE:
-            if data[:1].isalpha() and data[:1].isupper():
-                self._raw.write(PLAIN_ANSWER)  # a method of HTTP: in clear, as its sender can read it
-            self._refuse("it speaks no TLS")
+        """The ClientHello is there, and may be OpenSSL's to answer."""
+        if self._reader is None:
+            if data[0] != RECORD_HANDSHAKE:
+                # A method of HTTP is told in clear, as its sender can read it.
+                self._refuse("it speaks no TLS", PLAIN_ANSWER if data[:1].isalpha() and data[:1].isupper() else b"")
+                return False
+            self._reader = HelloReader()
+        try:
+            message = self._reader.feed(data)
+        except NoHello:
+            self._refuse("it sends no ClientHello", DECODE_ERROR)
             return False
-        if not is_whole(data):
+        if message is None:
             return False
-        offered = None if OFFERS_HTTP_1_1 in data else offered_protocols(data)
-        if offered is not None and HTTP_1_1 not in offered:
-            self._raw.write(NO_APPLICATION_PROTOCOL)
-            self._refuse("it does not offer http/1.1")
+        self._reader = None
+        hello = read_hello(message)
+        if hello is None:
+            return True
+        if hello.protocols is not None and HTTP_1_1 not in hello.protocols:
+            self._refuse("it does not offer http/1.1", NO_APPLICATION_PROTOCOL)
+            return False
+        if could_choose_finite_field(hello):
+            self._refuse("it wants a group of a finite field", HANDSHAKE_FAILURE)
             return False
         return True
 
@@ -141,9 +150,11 @@ class ServerTls(TlsTransport):
         self._app.connection_made(self)
         self._shared.over(self)
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, reason: str, answer: bytes = b"") -> None:
         if not self._raw.is_closing():
             self._tell(reason)
+            if answer:
+                self._raw.write(answer)
             self._close_soon()
 
     def _too_slow(self) -> None:

@@ -326,6 +326,27 @@ async def test_who_offers_other_protocols_only_is_told_by_an_alert(tmp_path: Pat
             await gw.connect_tls(context)
 
 
+@pytest.mark.parametrize(
+    ("groups", "agreed"),
+    [
+        ("X25519", "X25519"),
+        ("P-256", "ECDH, prime256v1"),
+        ("P-384:ffdhe8192", "ECDH, secp384r1"),
+        ("X448", "X448"),
+        ("ffdhe8192", ""),
+        ("ffdhe2048:X25519", ""),
+    ],
+)
+async def test_curves_are_agreed_on_and_finite_fields_are_not(tmp_path: Path, groups: str, agreed: str) -> None:
+    """A handshake in a large finite field takes the gateway a hundred times what it takes its caller."""
+    async with secured(tmp_path, table()) as gw:
+        said = await s_client(gw.gateway.tls_port, "-servername", "app.test", "-tls1_3", "-groups", groups)
+        if agreed:
+            assert f"Server Temp Key: {agreed}" in said
+        else:
+            assert "alert handshake failure" in said
+
+
 async def test_openssl_sees_the_whole_chain_no_compression_and_no_renegotiation(tmp_path: Path) -> None:
     issued = issue("app.test", ca=authority().create_child_ca())
     root = tmp_path / "root.pem"

@@ -15,6 +15,7 @@ import pytest
 import trustme
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from common.settings.secret import Secret
 from dataplane.tls.certificate import CertificateRefused
 from tests.support.certificates import Issued, authority, expired, handmade, issue, replace
 from tests.support.gateway import DEADLINE_S, Running, route, running, table
@@ -25,6 +26,7 @@ from tests.support.upstreams import (
     Upstream,
     answers,
     answers_early,
+    answers_with,
     cuts_chunked_body,
     echoes,
     never_answers,
@@ -470,6 +472,29 @@ async def test_a_websocket_to_one_that_does_not_hold_is_refused(tmp_path: Path, 
         assert said in (await gw.request_line())["detail"]
         assert up.requests == []
         assert gw.metric("gateway_upstream_failures_total", route="r0", kind="tls") == 1
+
+
+# Access
+
+
+async def test_access_over_https_is_verified_against_the_same_authorities(tmp_path: Path) -> None:
+    allow = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n{"allow":true}'
+    protected = {"auth": {"mode": "session"}, "accessCheck": True}
+    good, bad = server_context(tmp_path), server_context(tmp_path, issue("other.test"))
+    for context, status in ((good, 200), (bad, 503)):
+        async with (
+            upstream(answers) as app,
+            upstream(answers_with(allow), tls=context) as access,
+            running(
+                tmp_path,
+                table(route(app.url, **protected)),
+                access_url=access.url,
+                access_token=Secret("token of a test"),
+                **trusted(tmp_path),
+            ) as gw,
+        ):
+            assert (await gw.get("/", await gw.session())).status == status
+            assert len(access.requests) == (status == 200)
 
 
 # Files
