@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.bench [compare|micro|state|scale|tls|websocket] …`."""
+"""The command line: `python -m tests.bench [compare|micro|overload|state|scale|tls|websocket|workers] …`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from tests.bench.machine import BenchError, say
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    kinds = ("compare", "micro", "state", "scale", "tls", "websocket")
+    kinds = ("compare", "micro", "overload", "state", "scale", "tls", "websocket", "workers")
     parser.add_argument("what", nargs="?", choices=kinds, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is timed (%(default)s)")
     parser.add_argument("--seconds", type=int, default=3, help="how long each time (%(default)s)")
     parser.add_argument("--only", default="", help=f"contenders: {','.join(each.name for each in CONTENDERS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    parser.add_argument("--slots", type=int, default=100, help="overload: slots for an upstream (%(default)s)")
     parser.add_argument("--short", action="store_true", help="one round of one second: that it works, not how fast")
     return parser
 
@@ -39,6 +40,15 @@ def main() -> int:
             from tests.bench.websocket import websocket
 
             websocket(rounds=rounds, seconds=seconds, short=options.short, json_file=options.json)
+        elif options.what == "overload":
+            from tests.bench.overload import overload
+
+            slots, short = options.slots, options.short
+            overload(rounds=rounds, seconds=seconds, slots=slots, short=short, json_file=options.json)
+        elif options.what == "workers":
+            from tests.bench.workers import workers
+
+            workers(rounds=rounds, seconds=seconds, short=options.short, json_file=options.json)
         elif options.what == "state":
             from tests.bench.state.run import state
 

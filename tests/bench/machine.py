@@ -65,6 +65,16 @@ def memory_bytes(group: int, field: str = "VmRSS") -> int:
     return total
 
 
+def shared_memory_bytes(group: int) -> int:
+    """Resident memory of a process group with every page that several processes share counted once (PSS)."""
+    total = 0
+    for fields in _stats(group):
+        for line in (_PROC / fields[-1] / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
 def _stats(group: int | None = None) -> Iterator[list[str]]:
     """`/proc/<pid>/stat` of each process (of the group) from its third field on, with the pid behind it (proc(5))."""
     for entry in _PROC.iterdir():

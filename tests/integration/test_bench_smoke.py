@@ -54,6 +54,23 @@ def test_a_short_comparison_measures_the_whole_pipeline_beside_nginx(tmp_path: P
 
 @pytest.mark.real
 @pytest.mark.slow
+def test_a_short_run_measures_two_workers_beside_one(tmp_path: Path) -> None:
+    for program in ("nginx", "wrk", "redis-server"):
+        require_program(program)
+    file = tmp_path / "workers.json"
+    done = bench("workers", "--short", "--json", file)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(file.read_text())["results"]["bare"]
+    assert set(results) == {"one", "two", "apart"}
+    for (sample,) in results.values():
+        assert sample["requests"] > 0
+        assert sample["cpu_us"] > 0
+        assert 0.5 <= sample["busiest"] <= 1
+    assert "two workers, same core" in done.stdout
+
+
+@pytest.mark.real
+@pytest.mark.slow
 def test_short_micro_benchmarks_measure_every_step(tmp_path: Path) -> None:
     require_program("nginx")
     file = tmp_path / "micro.json"

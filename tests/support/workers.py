@@ -33,8 +33,7 @@ class Fleet:
     @property
     def workers(self) -> list[int]:
         """The process ids of the workers that run now."""
-        listed = Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children")
-        return sorted(int(pid) for pid in listed.read_text().split() if not is_zombie(int(pid)))
+        return [pid for pid in workers_of(self.child.pid) if not is_zombie(pid)]
 
     def lines(self, msg: str) -> list[dict[str, Any]]:
         """The log's events of one text so far."""
@@ -120,6 +119,11 @@ def ready(child: Child, *, within_s: float = 60.0) -> Fleet:
     """Once every worker listens."""
     found = child.wait_for_line(r'"msg":"all workers are ready".*"port":(\d+)', within_s=within_s)
     return Fleet(child, int(found[1]))
+
+
+def workers_of(supervisor: int) -> list[int]:
+    """The process ids of what a program with one thread has forked, ended ones that it has not noted included."""
+    return sorted(map(int, Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()))
 
 
 def is_gone(pid: int) -> bool:
