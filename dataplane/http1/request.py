@@ -81,6 +81,8 @@ def _parse(raw: bytes) -> h11.Request:
         event = connection.next_event()
     except h11.RemoteProtocolError as failure:
         reason = str(failure).partition(":")[0]
+        # h11 raises it again from a frame that holds it: a cycle, with the frames of the connection in it.
+        failure.__traceback__ = None
         raise ProtocolError("not_implemented" if _is_unknown_coding(failure, raw) else "bad_request", reason) from None
     if not isinstance(event, h11.Request):
         raise ProtocolError("bad_request", "not a request")

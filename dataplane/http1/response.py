@@ -87,6 +87,7 @@ def _parse(raw: bytes) -> h11.Response | h11.InformationalResponse:
     try:
         event = connection.next_event()
     except h11.RemoteProtocolError as failure:
+        failure.__traceback__ = None  # a cycle, as in requests
         raise ProtocolError("bad_gateway", str(failure).partition(":")[0]) from None
     if not isinstance(event, h11.Response | h11.InformationalResponse):
         raise ProtocolError("bad_gateway", "not a response")

@@ -221,6 +221,8 @@ class DownstreamConnection(asyncio.Protocol):
         self.resume_writing()
         self._caller_left()
         self._wake()
+        if self._task is None:
+            self._release()
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -343,9 +345,11 @@ class DownstreamConnection(asyncio.Protocol):
     def _finish(self) -> None:
         """The task is over: flush, then close; lingering where the caller may still be sending."""
         self._exchange = None
+        self._task = None
         if self._closing or self._transport.is_closing():
             self._closing = True
             self._transport.close()
+            self._release()
             return
         self.flush()
         self._closing = True
@@ -360,6 +364,13 @@ class DownstreamConnection(asyncio.Protocol):
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._linger()
+
+    def _release(self) -> None:
+        """Nothing happens here any more. What this holds and is held by is let go of, so that it is freed now: the
+        garbage collector, which would find it, runs seldom.
+        """
+        self._no_body.release()
+        self.body.release()
 
     def _linger(self) -> None:
         left = self._linger_until - self._listener.wheel.clock()

@@ -117,6 +117,14 @@ class RequestBody:
         self._held_bytes = 0
         self._on_change()
 
+    def release(self) -> None:
+        """The connection is over: it is not called any more, nor held."""
+        self._on_change = _nothing
+        self._continue = None
+        self._sink = _DROP
+        self._held.clear()
+        self._held_bytes = 0
+
     def pause(self) -> None:
         self._paused = True
         self._on_change()
@@ -167,3 +175,6 @@ class _Drop:
 
 
 _DROP = _Drop()
+
+
+def _nothing() -> None: ...

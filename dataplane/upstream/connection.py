@@ -148,6 +148,7 @@ class UpstreamConnection(asyncio.Protocol):
     def switch(self, successor: asyncio.BaseProtocol) -> asyncio.Transport:
         """Hand the socket over, paused, to `successor`: this connection's exchanges are over."""
         self._receiver = None
+        self._on_switch = None
         self._poll = None
         self._transport.pause_reading()
         self._transport.set_protocol(successor)

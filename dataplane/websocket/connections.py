@@ -96,6 +96,7 @@ class Place:
         self._left = True
         if self._websocket is not None:
             self._connections.open.discard(self._websocket)
+            self._websocket = None
         self._connections._give_back(self._caller)
         if not self._connections.open:
             self._connections._emptied.set()

@@ -60,6 +60,7 @@ class Side(asyncio.BufferedProtocol):
         "_transport",
         "blocked",
         "bytes_passed",
+        "ended",
         "frames",
         "gone",
         "heard",
@@ -91,6 +92,8 @@ class Side(asyncio.BufferedProtocol):
         self.heard = False
         """Nothing more is expected from it: its Close frame came, or never will."""
         self.gone = False
+        self.ended = False
+        """Its socket calls no more."""
         self.blocked = False
         self._buffer = buffer
         self._look = wheel.timer()
@@ -165,6 +168,12 @@ class Side(asyncio.BufferedProtocol):
         self._listener.lost(self)
         if self._on_lost is not None:
             self._on_lost(exc)
+            self._on_lost = None
+        self.ended = True
+        if self.other.ended:
+            # Nothing is told any more. Sides and relay hold each other, and would stay until they are collected.
+            for side in (self.other, self):
+                del side._listener, side.other
 
     def pause_writing(self) -> None:
         self.blocked = True

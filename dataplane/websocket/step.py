@@ -174,6 +174,7 @@ class _Handshake:
             raise
         finally:
             timer.cancel()
+            del self._relay  # which holds this by its callbacks
         if self._opened is None:
             if relay.connection_reusable:
                 s._pool.give_back(self._connection)
