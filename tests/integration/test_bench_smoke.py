@@ -71,6 +71,27 @@ def test_a_short_run_measures_two_workers_beside_one(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.slow
+def test_a_short_flood_is_refused_beyond_the_slots_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+    for program in ("nginx", "wrk"):
+        require_program(program)
+    file = tmp_path / "overload.json"
+    done = bench("overload", "--short", "--slots", "10", "--json", file)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())
+    (at, twice) = found["steps"]
+    assert (at["factor"], twice["factor"]) == (1.0, 2.0)
+    assert twice["served"] > 0
+    assert twice["refused"] > 0
+    assert twice["lost"] == at["lost"] == 0
+    assert found["left"] == {
+        "gateway_active_requests": 0,
+        "gateway_active_exchanges": 0,
+        "gateway_connections": 1,
+    }
+
+
+@pytest.mark.real
+@pytest.mark.slow
 def test_short_micro_benchmarks_measure_every_step(tmp_path: Path) -> None:
     require_program("nginx")
     file = tmp_path / "micro.json"
