@@ -276,7 +276,8 @@ class Supervisor:
             self._drain(exit_code=128 - code if code < 0 else code or 1)
         else:
             self._totals.count_end("hang" if hung else "signal" if code < 0 else "exit")
-            pause_s = slot.restarts.pause_s(ran_s)
+            # One that ended in order was told to; callers in its queue wait for the next.
+            pause_s = slot.restarts.pause_s(ran_s) if code else 0.0
             slot.due = self._clock() + pause_s
             if pause_s:
                 # Callers that wait in its queue are lost, but new ones go to workers that are there.

@@ -74,7 +74,8 @@ def idle_connections(count: int) -> dict[str, float]:
     (bare,) = (each for each in CONTENDERS if each.name == "bare")
     with stage() as own:
         it = ready(Field(own), bare)
-        with _connected(it, 200) as warm:
+        # Few: what they held is free again, and would be taken by those that are counted.
+        with _connected(it, 20) as warm:
             for sock in warm:
                 _ask(sock)
         before = memory_bytes(it.pid)

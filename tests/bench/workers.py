@@ -40,10 +40,10 @@ SCENARIO = Scenario("small", f"191 bytes, {CONNECTIONS} connections", SMALL, CON
 EXPLANATION = """\
 All figures are medians of the rounds. CPU is that of all processes of the gateway, the supervisor too, a request.
 `scaled` is what two workers with a core each serve against one process, by that: twice the CPU time a request of one
-process, divided by that of two workers. It is judged where both have the same core. On two cores `/one` is what this
-machine gave while load, upstream and Redis had one of them too. `busiest` is the share of the workers' CPU time that
-the busier one had: the kernel spreads connections by a hash. `others` is how much of the machine went to programs that
-are none of the benchmark's: above a twentieth of it a verdict carries a question mark."""
+process, divided by that of two workers. On the same core they also drive each other out of its caches. On both cores
+`/one` is what this machine gave while load, upstream and Redis had one of them too. `busiest` is the share of the
+workers' CPU time that the busier one had: the kernel spreads connections by a hash. `others` is how much of the machine
+went to programs that are none of the benchmark's: above a twentieth of it a verdict carries a question mark."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _table(shape: Shape, measured: dict[tuple[str, str], list[Run]]) -> str:
                 f"{median(timed.busiest for timed in runs):.0%}",
                 f"{others:.0%}",
                 f"{median(sample.p99_us for sample in samples) / 1000:.1f}",
-                verdict + ("?" if others > DISTURBED else "") if form.name == "two" else "",
+                verdict + ("?" if others > DISTURBED else "") if form.workers > 1 else "",
             )
         )
     return aligned(rows)
