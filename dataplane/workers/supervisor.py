@@ -76,18 +76,21 @@ class Supervisor:
         except OSError as error:
             self._log.error("the workers cannot be started", exc=error)
             self._drain(exit_code=1)
+        last = self._clock()
         while self._drain_until is None or any(slot.pid for slot in self._slots):
-            now = self._clock()
-            wait_s = min(LOOK_EVERY_S, *(max(0.0, due - now) for due in self._times()))
+            wait_s = min((LOOK_EVERY_S, *(max(0.0, due - last) for due in self._times())))
             events = self._selector.select(wait_s)
-            self._forgive(self._clock() - now - wait_s)
+            now = self._clock()
+            # From pass to pass, wherever in the last one this process was stopped.
+            self._forgive(now - last - wait_s)
+            last = now
             for number in self._signals.read():
                 self._signalled(number)
             for key, mask in events:
                 if key.data is not None:
                     self._linked(key.data, mask)
             self._reap()
-            self._look(self._clock())
+            self._look(now)
         self._close_ports()
         self._log.info("all workers have ended", exitCode=self._code)
         return self._code
@@ -99,7 +102,6 @@ class Supervisor:
 
     def _times(self) -> Iterator[float]:
         """The moments at which there is something to do."""
-        yield self._clock() + LOOK_EVERY_S
         if self._scrapes.running:
             yield self._scrapes.deadline
         if self._drain_until is not None:
