@@ -31,6 +31,11 @@ def trials(demo: Demo) -> tuple[Trial, ...]:
         Trial("Access refuses the guest", f"curl -i {guest} {workspace}", 403),
         Trial("A forged identity header never passes", f"curl -i -H 'x-gateway-user-id: root' {demo.gateway}/", 200),
         Trial("Five events, as they happen", f"curl -iN {member} '{demo.gateway}/events?count=5'", 200),
+        Trial(
+            "Which replicas there are, by the control plane",
+            f"curl -i -H 'authorization: Bearer {demo.control_tokens['read'].reveal()}' {demo.control}/v1/replicas",
+            200,
+        ),
         Trial("Whether it is ready", f"curl -i {demo.gateway}/readyz", 200),
         Trial(
             "What it counted",
@@ -43,13 +48,16 @@ def trials(demo: Demo) -> tuple[Trial, ...]:
 def for_people(demo: Demo) -> str:
     """The whole announcement."""
     accounts = "\n".join(f"           {account.email:<22} {account.summary}" for account in ACCOUNTS.values())
+    tokens = "\n".join(f"           {scope:<8} {token.reveal()}" for scope, token in demo.control_tokens.items())
     commands = "\n\n".join(f"  # {trial.shows} ({trial.status})\n  {trial.command}" for trial in trials(demo))
     return f"""Wicketgate is running on this machine.
 
   Open     {demo.gateway}/
   Sign in  without a password, as one of
 {accounts}
-  Routes   {demo.table}  (change it while this runs)
+  Routes   {demo.table}  (change it while this runs, or publish a table in the console, which then serves)
+  Console  {demo.control}/console
+{tokens}
   Log      {demo.log}
 
 From another terminal:
@@ -67,6 +75,8 @@ def for_programs(demo: Demo) -> dict[str, Any]:
         "provider": demo.provider,
         "upstream": demo.upstream,
         "access": demo.access,
+        "control": demo.control,
+        "controlTokens": {scope: token.reveal() for scope, token in demo.control_tokens.items()},
         "workspace": WORKSPACE_ID,
         "accounts": list(ACCOUNTS),
         "table": str(demo.table),

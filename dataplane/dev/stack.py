@@ -1,4 +1,4 @@
-"""Gateway, provider, Access and sample upstream, put together on loopback for the length of one block."""
+"""Gateway, control plane, provider, Access and sample upstream, put together on loopback for one block."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import orjson
@@ -49,6 +50,9 @@ class Demo:
     table: Path
     log: Path
     metrics_token: Secret
+    control: str
+    control_tokens: Mapping[str, Secret]
+    """One for each scope of the control plane."""
     died: asyncio.Future[None]
     """Done when a part ended by itself; holds its error where it had one."""
 
@@ -88,7 +92,12 @@ async def demo(port: int | None, folder: Path, environment: Mapping[str, str]) -
         ]
         log_path = folder / "gateway.log"
         log_file = running.enter_context(log_path.open("ab", buffering=0))
-        gateway = Gateway(settings, Log(log_file.write))
+        log = Log(log_file.write)
+        gateway = Gateway(settings, log)
+        control_socket = running.enter_context(contextlib.closing(loopback_socket()))
+        (found,) = entry_points(group="wicketgate.dev", name="control-plane")
+        control = await running.enter_async_context(found.load()(gateway.state, settings, made.control, log))
+        served.append(await running.enter_async_context(serving(control, control_socket)))
         try:
             await gateway.start()
         except OSError as error:
@@ -104,6 +113,8 @@ async def demo(port: int | None, folder: Path, environment: Mapping[str, str]) -
             table=settings.config,
             log=log_path,
             metrics_token=made.metrics,
+            control=origin_of(control_socket),
+            control_tokens=made.control,
             died=_first_death(served),
         )
 
@@ -146,6 +157,9 @@ class _Secrets:
     session: Secret = field(default_factory=_random_secret)
     access: Secret = field(default_factory=_random_secret)
     metrics: Secret = field(default_factory=_random_secret)
+    control: Mapping[str, Secret] = field(
+        default_factory=lambda: {scope: _random_secret() for scope in ("read", "operate", "config")}
+    )
     signing_key: Secret = field(default_factory=lambda: Secret(new_private_key_pem()))
 
 
@@ -158,6 +172,7 @@ def _settings(port: int, provider: str, access: str, folder: Path, made: _Secret
         port=port,
         public_url=f"http://localhost:{port}",
         config=folder / "routes.json",
+        config_source="store",  # the file, until something is published
         metrics_token=made.metrics,
         shutdown_timeout_s=3.0,
         oidc_issuer=provider,

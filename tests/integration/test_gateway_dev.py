@@ -68,6 +68,26 @@ def test_the_commands_show_what_they_say(demo: RunningDemo) -> None:
     )
 
 
+def test_a_table_that_is_published_serves_in_place_of_the_file(children: Children) -> None:
+    """The whole way of an operator: the console's address, a token, a revision, and the gateway that follows it."""
+    demo = start_demo(children)
+    assert httpx.get(f"{demo.control}/console").status_code == 200
+    table = json.loads(demo.table.read_text())
+    assert httpx.get(f"{demo.gateway}/api/echo").status_code == 401
+    table["routes"] = [route for route in table["routes"] if route["id"] == "api"]
+    assert httpx.get(f"{demo.gateway}/").status_code != 404
+    read, config = ({"authorization": f"Bearer {demo.control_tokens[scope]}"} for scope in ("read", "config"))
+    refused = httpx.put(f"{demo.control}/v1/config", headers=read | {"if-match": '"0"'}, json=table)
+    assert refused.status_code == 403
+    published = httpx.put(f"{demo.control}/v1/config", headers=config | {"if-match": '"0"'}, json=table)
+    assert published.status_code == 201, published.text
+    eventually(lambda: httpx.get(f"{demo.gateway}/").status_code == 404)
+    told = httpx.get(f"{demo.control}/v1/replicas", headers=read).json()
+    assert len(told["items"]) == 1
+    log = demo.log.read_text()
+    assert not any(token in log for token in demo.control_tokens.values())
+
+
 def test_the_log_tells_who_was_refused_and_holds_no_credential(demo: RunningDemo) -> None:
     headers = _with_token(demo, "guest")
     with httpx.Client(headers=headers) as http:

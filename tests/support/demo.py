@@ -25,6 +25,8 @@ class RunningDemo:
     workspace: str
     table: Path
     log: Path
+    control: str
+    control_tokens: dict[str, str]
     trials: list[dict[str, Any]]
 
     @property
@@ -52,5 +54,7 @@ def start_demo(children: Children) -> RunningDemo:
         workspace=told["workspace"],
         table=Path(told["table"]),
         log=Path(told["log"]),
+        control=told["control"],
+        control_tokens=told["controlTokens"],
         trials=told["trials"],
     )

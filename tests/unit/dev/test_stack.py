@@ -32,6 +32,8 @@ def _demo() -> Demo:
         table=Path("/tmp/demo/routes.json"),
         log=Path("/tmp/demo/gateway.log"),
         metrics_token=Secret("metrics-token"),
+        control="http://127.0.0.1:4003",
+        control_tokens={scope: Secret(f"{scope}-token") for scope in ("read", "operate", "config")},
         died=None,  # type: ignore[arg-type]
     )
 
@@ -128,4 +130,4 @@ def test_programs_are_told_the_same_and_no_more_secrets() -> None:
 
 
 def test_a_demo_prints_no_secret_by_itself() -> None:
-    assert "metrics-token" not in repr(_demo())
+    assert "-token" not in repr(_demo())
