@@ -50,7 +50,7 @@ def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> Lines:
 
 
 def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]], copied: Lines = NO_LINES) -> bytes:
-    """A request's head as bytes: `headers`, then the lines that are `copied`.
+    """A request's head as bytes: `headers`, `host` among them, then the lines that are `copied`.
 
     Raises `ValueError` where a part could end its line or split it in another place: that is a bug of the caller, and
     nothing may be sent then.
@@ -58,22 +58,25 @@ def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]
     if " " in target or not target:
         raise ValueError("a request target that is empty or holds a space")
     _check_names((method.encode("ascii"),))
-    return _head(f"{method} {target} HTTP/1.1".encode("ascii"), headers, copied)
+    return _head(f"{method} {target} HTTP/1.1".encode("ascii"), NO_LINES, headers, copied)
 
 
 def response_head(
     status: int, reason: bytes, headers: Sequence[tuple[bytes, bytes]], copied: Lines = NO_LINES
 ) -> bytes:
-    """A response's head as bytes, always as HTTP/1.1 (RFC 9110 §6.2). Otherwise like `request_head`."""
+    """A response's head as bytes, always as HTTP/1.1 (RFC 9110 §6.2). Otherwise like `request_head`,
+    but `copied` comes first: of two cookies of one name a browser keeps the later.
+    """
     if not 100 <= status <= 999:
         raise ValueError("a status outside 100 to 999")
-    return _head(b"HTTP/1.1 %d %b" % (status, reason), headers, copied)
+    return _head(b"HTTP/1.1 %d %b" % (status, reason), copied, headers, NO_LINES)
 
 
-def _head(first_line: bytes, headers: Sequence[tuple[bytes, bytes]], copied: Lines) -> bytes:
+def _head(first_line: bytes, before: Lines, headers: Sequence[tuple[bytes, bytes]], behind: Lines) -> bytes:
     _check_names(list(map(_NAME, headers)))
-    written = b"\r\n".join((first_line, *map(b": ".join, headers), copied.written)) + b"\r\n"
-    _check_ends(written, len(headers) + copied.lines + 2)
+    own = b"".join([b"%b: %b\r\n" % header for header in headers])
+    written = b"%b\r\n%b%b%b\r\n" % (first_line, before.written, own, behind.written)
+    _check_ends(written, before.lines + len(headers) + behind.lines + 2)
     return written
 
 

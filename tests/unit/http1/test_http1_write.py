@@ -55,6 +55,8 @@ def test_lines_written_before_stand_behind_the_others_to_the_byte() -> None:
     assert copied == (b"accept: */*\r\nx-a: \r\n", 2)
     sent = request_head("GET", "/", ((b"host", b"a"),), copied)
     assert sent == b"GET / HTTP/1.1\r\nhost: a\r\naccept: */*\r\nx-a: \r\n\r\n"
+    of_both = response_head(204, b"", ((b"x-b", b"1"),), copied)
+    assert of_both == b"HTTP/1.1 204 \r\naccept: */*\r\nx-a: \r\nx-b: 1\r\n\r\n"
     assert response_head(204, b"", (), copied) == b"HTTP/1.1 204 \r\naccept: */*\r\nx-a: \r\n\r\n"
 
 

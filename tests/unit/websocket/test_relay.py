@@ -342,16 +342,6 @@ async def test_a_peer_may_close_its_half_behind_its_close_frame_and_still_gets_t
     assert pair.done
 
 
-async def test_tls_has_no_half_that_stays_open() -> None:
-    pair = Pair(tls=True).start()
-    send(pair.down, close(1000, mask=MASK))
-    assert not pair.down.eof_received()
-    pair.down.connection_lost(None)
-    assert verdict(pair) == ("downstream", 1000)
-    send(pair.up, close(1000))
-    assert pair.done
-
-
 async def test_releasing_before_the_end_cuts_both_sides() -> None:
     pair = Pair().start()
     pair.relay.release()
