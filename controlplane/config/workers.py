@@ -7,23 +7,21 @@ collection of its garbage all of it at once. A process takes a second to start, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-import multiprocessing
-import signal
+import os
+import pickle
+import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from typing import TypeVar
 
 LARGE_BYTES = 1_048_576
 """Documents that together have more are large: up to here the loop is held up for milliseconds at a time."""
 THREADS = 4
 AT_ONCE = 1
 """Processes; what is large waits for its turn."""
-
-# Nothing of the parent's memory, such as its tokens, is in the child.
-_SPAWN = multiprocessing.get_context("spawn")
 
 Result = TypeVar("Result")
 
@@ -39,57 +37,74 @@ class Workers:
         self._large_bytes = large_bytes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="documents")
         self._turn = asyncio.Semaphore(AT_ONCE)
-        self._running: set[BaseProcess] = set()
+        self._running: set[Process] = set()
         self._closed = False
 
     async def run(self, size: int, function: Callable[..., Result], *arguments: object) -> Result:
         """`function(*arguments)`, for documents of `size` bytes. Both must be such that a process can be given them.
 
-        Raises what the function raises, and `WorkEnded` when its process dies.
+        Raises what the function raises, and `WorkEnded` when its process dies. Whoever is cancelled ends the process.
         """
-        loop = asyncio.get_running_loop()
         if size <= self._large_bytes:
-            return await loop.run_in_executor(self._threads, function, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
         async with self._turn:
-            return await loop.run_in_executor(self._threads, self._in_process, function, *arguments)
-
-    def close(self) -> None:
-        """End what is being done."""
-        self._closed = True
-        for process in tuple(self._running):
-            process.kill()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _in_process(self, function: Callable[..., Result], *arguments: object) -> Result:
-        receiving, sending = _SPAWN.Pipe(duplex=False)
-        process = _SPAWN.Process(target=_work, args=(sending, function, arguments), name="documents", daemon=True)
-        process.start()
-        sending.close()
-        self._running.add(process)
-        try:
-            if self._closed:
-                raise WorkEnded("the program ends")
-            done, value = receiving.recv()
-        except EOFError:
-            raise WorkEnded("the process that worked on a large table ended before it was done") from None
-        finally:
-            self._running.discard(process)
-            process.kill()
-            process.join()
-            receiving.close()
+            answer = await self._in_process(pickle.dumps((function, arguments)))
+        done, value = pickle.loads(answer)  # noqa: S301 - it is this program's own
         if not done:
             raise value
         result: Result = value
         return result
 
+    def close(self) -> None:
+        """End what is being done."""
+        self._closed = True
+        for process in self._running:
+            _kill(process)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
-def _work(answers: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    # What a terminal sends to all of its programs is for the parent, which ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    async def _in_process(self, work: bytes) -> bytes:
+        # Nothing of this program's memory, such as its tokens, is in the other; and what a terminal sends to all of
+        # its programs is for this one, which ends the other.
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", __name__),
+            stdin=PIPE,
+            stdout=PIPE,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        self._running.add(process)
+        try:
+            if self._closed:
+                raise WorkEnded("the program ends")
+            answer, _ = await process.communicate(work)
+        finally:
+            self._running.discard(process)
+            _kill(process)
+            await process.wait()
+        if process.returncode != 0:
+            raise WorkEnded("the process that worked on a large table ended before it was done")
+        return answer
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+
+
+def _work() -> None:
+    # What would print, prints elsewhere than into the answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # It ends with the answer: whatever would be collected goes then.
     gc.disable()
+    function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - it is this program's own
     try:
         answer = True, function(*arguments)
     except Exception as error:  # noqa: BLE001 - it is raised by whoever waits
         answer = False, error
-    answers.send(answer)
+    with answers:
+        pickle.dump(answer, answers)
+
+
+if __name__ == "__main__":
+    _work()

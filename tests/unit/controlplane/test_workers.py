@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,38 @@ async def test_a_process_that_is_killed_is_a_failure_and_the_next_one_works(work
     with pytest.raises(WorkEnded):
         await workers.run(LARGE, die)
     assert (await workers.run(LARGE, where))[0] != os.getpid()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+async def test_a_process_that_ends_before_it_has_read_its_work_is_a_failure(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """More than a pipe holds is on its way then, and nobody is there to read it."""
+    start = asyncio.create_subprocess_exec
+
+    async def ended(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        process = await start(*command, **options)
+        process.send_signal(number)
+        return process
+
+    async with asyncio.timeout(DEADLINE_S):
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "create_subprocess_exec", ended)
+            with pytest.raises(WorkEnded):
+                await workers.run(LARGE, len, bytes(1_000_000))
+        assert await workers.run(LARGE, len, bytes(1_000_000)) == 1_000_000
+
+
+async def test_whoever_is_cancelled_ends_the_process(workers: Workers, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    work = asyncio.ensure_future(workers.run(LARGE, hang, str(started)))
+    async with asyncio.timeout(DEADLINE_S):
+        while not started.exists():
+            await asyncio.sleep(0.01)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert (await workers.run(LARGE, where))[0] != os.getpid()
 
 
 async def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
