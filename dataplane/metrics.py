@@ -125,7 +125,7 @@ class GatewayMetrics:
         )
         self.access_cache.start(*((result,) for result in ACCESS_CACHE_RESULTS))
         self.access_breaker_open = Gauge(
-            "gateway_access_breaker_open", "1 while Access is not called (§6.4).", joined="max"
+            "gateway_access_breaker_open", "1 while Access is not called, because calls of it failed.", joined="max"
         )
         self.access_stale = self._counter(
             "gateway_access_stale_total",

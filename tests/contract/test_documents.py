@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.metrics import ControlMetrics
+from dataplane import metrics
 from dataplane.errors import ERRORS
 from dataplane.metrics import GatewayMetrics
 
@@ -40,9 +41,26 @@ def test_each_test_that_the_threat_model_names_exists() -> None:
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
 def test_each_metric_that_a_page_names_exists(page: Path) -> None:
-    known = {one.name for metrics in (GatewayMetrics(), ControlMetrics()) for one in metrics.instruments()}
+    known = {one.name for plane in (GatewayMetrics(), ControlMetrics()) for one in plane.instruments()}
     named = set(re.findall(r"\b(gateway_[a-z_]+)\b", page.read_text()))
     cookies = {"gateway_session", "gateway_oidc_state"}
     suffixes = {f"{name}{suffix}" for name in known for suffix in ("_bucket", "_sum", "_count")}
     roles = {"gateway_data", "gateway_control"}
     assert named <= known | cookies | suffixes | roles | set(ERRORS)
+
+
+def test_the_page_of_metrics_has_each_with_its_kind_labels_and_their_values() -> None:
+    page = (DOCS / "metrics.md").read_text()
+    for one in GatewayMetrics().instruments():
+        labels = ", ".join(f"`{label}`" for label in one.labels)  # type: ignore[attr-defined]
+        row = f"| `{one.name}` | {type(one).__name__.lower()} | {labels} | {one.description} |"  # type: ignore[attr-defined]
+        assert row in page
+    rows = [
+        re.sub(r" \([^)]*\)", "", line)
+        for line in page.splitlines()
+        if re.match(r"\| `gateway_.*` \| `\w+` \| `", line)
+    ]
+    told = {tuple(re.findall(r"`(\w+)`", row.split("|")[3])) for row in rows}
+    known = {value for name, value in vars(metrics).items() if isinstance(value, tuple) and name.isupper()}
+    untold = {metrics.METHODS, metrics.STATUSES, metrics.STATE_OPERATIONS, metrics.STALE_AGE_BUCKETS}
+    assert told == known - untold

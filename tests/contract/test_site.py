@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.deployments import DEPLOY, ROOT
 
@@ -27,6 +30,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert built.returncode == 0, built.stderr
     return folder
+
+
+def named(entry: Any) -> Iterator[str]:
+    """The pages of a navigation, or of a part of it."""
+    if isinstance(entry, str):
+        yield entry
+    for part in entry if isinstance(entry, list) else entry.values() if isinstance(entry, dict) else ():
+        yield from named(part)
+
+
+def test_the_navigation_leads_to_every_page_once() -> None:
+    """A page that is new goes into `nav` of deploy/docs/mkdocs.yml, where a reader would look for it."""
+    pages = (path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
+    navigation = yaml.safe_load((DEPLOY / "docs/mkdocs.yml").read_text())["nav"]
+    assert sorted(named(navigation)) == sorted(str(page) for page in pages if "node_modules" not in page.parts)
 
 
 def test_every_page_is_in_it(site: Path) -> None:
