@@ -6,10 +6,11 @@ authorization -> one bearer token -> digest, compared with every known one -> sc
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import math
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from fastapi import Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.settings.control_tokens import ControlToken, Scope
+from common.state.ports import StateUnavailable
 from common.state.table_store import NewAuditEntry
 from controlplane.errors import ApiError, retry_after
 from controlplane.reading import check_query
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 BEARER = HTTPBearer(
     scheme_name="token", auto_error=False, description="A token of GATEWAY_CONTROL_TOKENS; each carries one scope."
 )
+
+LINE_MAX = 256
+"""Requests of one address that wait to be judged: more than anybody's tools send at once."""
+TURN_TIMEOUT_S = 5.0
+"""A turn takes a millisecond or two; who waits this long behind the others of their address waits for the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +63,23 @@ class Authenticator:
     def __init__(self, tokens: Sequence[ControlToken], failures: AuthFailureStore) -> None:
         self._known = tuple((_digest(one.token.reveal()), one) for one in tokens)
         self._failures = failures
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._lines: WeakValueDictionary[str, _Line] = WeakValueDictionary()
 
     async def authenticate(self, authorization: Sequence[str], client: str) -> ControlToken:
         """Whose token the only `authorization` header shows; 401 without a known one.
 
-        An address with too many failures is refused with 429 whatever it shows: a limit that the right guess walks
-        through would be none. `StateUnavailable` when failures cannot be counted, since that is no limit either.
+        What holds no token guesses none: it is not counted, and the state is not asked. An address with too many
+        failures is refused with 429 whatever token it shows: a limit that the right guess walks through would be none.
+        `StateUnavailable` when failures cannot be counted, since that is no limit either.
         """
+        guess = shown_token(authorization)
+        if guess is None:
+            raise _unauthorized()
         address = counted_address(client)
         # One at a time: many guesses sent at once would all be judged before the first of them is counted.
-        async with self._turns.setdefault(address, asyncio.Lock()):
+        async with self._turn(address):
             wait_s = await self._failures.auth_failure_wait(address)
-            token = None if wait_s else self._recognise(authorization)
+            token = None if wait_s else self._recognise(guess)
             if token is None and not wait_s:
                 wait_s = await self._failures.count_auth_failure(address)
         if wait_s:
@@ -76,19 +87,60 @@ class Authenticator:
             message = f"Too many authentications failed from this address. Try again in {seconds} seconds."
             raise ApiError("too_many_failures", message, headers=retry_after(seconds))
         if token is None:
-            message = "Send a known token: Authorization: Bearer <token>."
-            raise ApiError("unauthorized", message, headers={"www-authenticate": "Bearer"})
+            raise _unauthorized()
         return token
 
-    def _recognise(self, authorization: Sequence[str]) -> ControlToken | None:
+    @contextlib.asynccontextmanager
+    async def _turn(self, address: str) -> AsyncIterator[None]:
+        """The address's turn to be judged. `StateUnavailable` when too many wait for theirs, or it does not come: then
+        the state is too slow to count.
+        """
+        line = self._lines.setdefault(address, _Line())
+        if line.length >= LINE_MAX:
+            raise StateUnavailable("too many requests of one address wait to be judged")
+        line.length += 1
+        try:
+            async with asyncio.timeout(TURN_TIMEOUT_S):
+                await line.turn.acquire()
+        except TimeoutError:
+            raise StateUnavailable("a request waited too long to be judged behind others of its address") from None
+        finally:
+            line.length -= 1
+        try:
+            yield
+        finally:
+            line.turn.release()
+
+    def _recognise(self, guess: str) -> ControlToken | None:
         """It takes the same time whichever token fits, or none."""
-        scheme, _, given = authorization[0].partition(" ") if len(authorization) == 1 else ("", "", "")
-        digest = _digest(given.strip(" "))
+        digest = _digest(guess)
         found = None
         for known, token in self._known:
             if hmac.compare_digest(digest, known):
                 found = token
-        return found if scheme.lower() == "bearer" else None
+        return found
+
+
+class _Line:
+    """The requests of one address, that are judged one after the other."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.length = 0
+
+
+def shown_token(authorization: Sequence[str]) -> str | None:
+    """What could be a token: what the only `authorization` header has behind `Bearer`. None where there is nothing.
+
+    A page of somebody else's can make a browser ask without one, and no more than that.
+    """
+    scheme, _, given = authorization[0].partition(" ") if len(authorization) == 1 else ("", "", "")
+    return given.strip(" ") or None if scheme.lower() == "bearer" else None
+
+
+def _unauthorized() -> ApiError:
+    message = "Send a known token: Authorization: Bearer <token>."
+    return ApiError("unauthorized", message, headers={"www-authenticate": "Bearer"})
 
 
 def counted_address(client: str) -> str:

@@ -82,7 +82,7 @@ KINDS: dict[str, Kind] = {
     ),
     "too_many_failures": _kind(
         429,
-        "Too many authentications failed from this address; `retry-after` says when the next one is judged.",
+        "Too many unknown tokens came from this address; `retry-after` says when the next one is judged.",
         "Too many authentications failed from this address. Try again in 42 seconds.",
     ),
     "internal_error": _kind(500, "A bug; the log has its cause.", "The control plane failed. Its log says why."),

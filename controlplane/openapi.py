@@ -29,7 +29,8 @@ a success has `error`, a code that programs decide by, and `message`, for people
 
 Each token carries one scope, and none includes another: `read` for every GET, validation and comparison, `operate`
 for revoking sessions and dropping cached decisions, `config` for writing the route table. `operate` and `config` may
-read what they act on. The fifth failed authentication from an address in 60 seconds is its last for a while: 429.
+read what they act on. The fifth unknown token from an address in 60 seconds is its last for a while: 429. A request
+without one is 401, and is not counted.
 """
 TAGS = [
     {"name": "config", "description": "The route table and its revisions."},

@@ -17,7 +17,9 @@ class AuditItem(Model):
     id: Annotated[int, Field(ge=1, description="Rises with each entry.")]
     time: Time
     action: str
-    target: Annotated[str, Field(description="What it was done to.")]
+    target: Annotated[
+        str, Field(description='What it was done to. What a caller named is a JSON string: `subject "ada"`.')
+    ]
     operator: str
     scope: str
     client: Annotated[str, Field(description="The address of the caller's socket.")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from common.state.administration import DecisionAdministration
+from controlplane.audit.targets import named
 
 if TYPE_CHECKING:
     from controlplane.authentication import Caller
@@ -18,6 +19,5 @@ class DecisionsService:
 
     async def drop(self, subject: str | None, workspace_id: str | None, caller: Caller) -> int:
         """See `DecisionAdministration.drop_decisions`."""
-        named = {"subject": subject, "workspace": workspace_id}
-        target = ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
-        return await self._state.drop_decisions(subject, workspace_id, caller.entry("decisions.drop", target))
+        entry = caller.entry("decisions.drop", named(subject=subject, workspace=workspace_id))
+        return await self._state.drop_decisions(subject, workspace_id, entry)

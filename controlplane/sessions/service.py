@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from common.state.administration import SessionAdministration, SessionPage
+from controlplane.audit.targets import named
 from controlplane.errors import ApiError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class SessionsService:
 
     async def revoke_subject(self, subject: str, caller: Caller) -> int:
         """End every session of a subject; how many there were."""
-        entry = caller.entry("sessions.revoke", f"subject {subject}")
+        entry = caller.entry("sessions.revoke", named(subject=subject))
         return await self._state.revoke_subject_sessions(subject, entry)
 
     async def revoke(self, handle: str, caller: Caller) -> None:

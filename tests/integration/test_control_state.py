@@ -84,8 +84,8 @@ async def test_sessions_are_listed_and_ended_with_a_record(control: Control) -> 
     assert [session["subject"] for session in left] == ["bob"]
     trail = (await control.send("GET", "/v1/audit?operator=operate-operator")).json()["items"]
     assert [(entry["action"], entry["target"]) for entry in trail] == [
-        ("decisions.drop", "subject ada"),
-        ("sessions.revoke", "subject ada"),
+        ("decisions.drop", 'subject "ada"'),
+        ("sessions.revoke", 'subject "ada"'),
         ("sessions.revoke", f"session {1:016x}"),
     ]
 

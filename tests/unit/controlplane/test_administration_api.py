@@ -72,7 +72,7 @@ async def test_the_sessions_of_a_subject_end_with_a_record_of_it() -> None:
     assert again.json() == {"revoked": 0}
     entries = (await control.state.list_audit(None, 10)).entries
     assert [(one.action, one.target, one.operator) for one in entries] == [
-        ("sessions.revoke", "subject ada@1", "operate-operator")
+        ("sessions.revoke", 'subject "ada@1"', "operate-operator")
     ] * 2
     assert len((await control.send("GET", "/v1/sessions")).json()["error"]) > 0  # config may not read sessions
 
@@ -159,9 +159,13 @@ async def test_each_operation_takes_its_scopes_and_no_other(method: str, path: s
 async def test_decisions_are_dropped_by_subject_workspace_or_both() -> None:
     control = Control()
     for query, target in (
-        ("subject=ada", "subject ada"),
-        ("workspaceId=w%2F1", "workspace w/1"),
-        ("workspaceId=w&subject=ada", "subject ada, workspace w"),
+        ("subject=ada", 'subject "ada"'),
+        ("workspaceId=w%2F1", 'workspace "w/1"'),
+        ("workspaceId=w&subject=ada", 'subject "ada", workspace "w"'),
+        ("subject=ada%2C%20workspace%20w", 'subject "ada, workspace w"'),
+        ("subject=ada%22%2C%20workspace%20%22w", r'subject "ada\", workspace \"w"'),
+        ("subject=ada%5C&workspaceId=w", r'subject "ada\\", workspace "w"'),
+        ("subject=%C3%A9", 'subject "é"'),
     ):
         answer = await control.send("DELETE", f"/v1/decisions?{query}", token="operate")
         assert (answer.status_code, answer.json()) == (200, {"dropped": 0})

@@ -8,6 +8,7 @@ import pytest
 
 from common.state.memory import MemoryState
 from common.state.ports import StateUnavailable
+from controlplane import authentication
 from controlplane.authentication import counted_address
 from tests.support.control import TOKENS, Control, error_of, route_table
 
@@ -85,7 +86,7 @@ async def test_the_sixth_failure_in_a_minute_is_429_and_so_is_the_right_token_th
     for _ in range(5):
         assert error_of(await control.send("GET", "/v1/config", token="wrong-token-0123456")) == (401, "unauthorized")
     control.time.pass_s(10)
-    for token in ("wrong-token-0123456", "config", None):
+    for token in ("wrong-token-0123456", "config"):
         answer = await control.send("GET", "/v1/config", token=token)
         assert error_of(answer) == (429, "too_many_failures")
         assert answer.headers["retry-after"] == "50"
@@ -93,6 +94,84 @@ async def test_the_sixth_failure_in_a_minute_is_429_and_so_is_the_right_token_th
     assert elsewhere.status_code == 404
     control.time.pass_s(50)
     assert (await control.send("GET", "/v1/config")).status_code == 404
+
+
+WITHOUT_A_GUESS = (
+    {},
+    {"authorization": ""},
+    {"authorization": "Bearer"},
+    {"authorization": "Bearer  "},
+    {"authorization": f"Basic {TOKENS['config']}"},
+    {"authorization": TOKENS["config"]},
+    [("authorization", "Bearer a"), ("authorization", f"Bearer {TOKENS['config']}")],
+    {"cookie": f"token={TOKENS['config']}", "origin": "https://elsewhere.example", "sec-fetch-mode": "no-cors"},
+)
+
+
+@pytest.mark.parametrize("headers", WITHOUT_A_GUESS)
+async def test_what_guesses_no_token_is_401_and_never_counted(headers: dict[str, str]) -> None:
+    """Else any page could lock an operator's address out: a browser sends such requests for it."""
+    control = Control()
+    for _ in range(10):
+        answer = await control.send("GET", "/v1/config", token=None, headers=headers)
+        assert error_of(answer) == (401, "unauthorized")
+    assert (await control.send("GET", "/v1/config")).status_code == 404
+
+
+async def test_a_request_without_a_token_is_401_without_asking_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while its address waits, and while the state is away: a stranger costs nothing."""
+
+    async def away(*_: object) -> float:
+        raise StateUnavailable("away")
+
+    monkeypatch.setattr(MemoryState, "auth_failure_wait", away)
+    assert error_of(await Control().send("GET", "/v1/config", token=None)) == (401, "unauthorized")
+
+
+async def test_a_turn_that_does_not_come_is_503_and_others_have_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever fills the line of one address holds up nobody else, and that address for a bounded time."""
+    monkeypatch.setattr(authentication, "TURN_TIMEOUT_S", 0.05)
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    control = Control()
+    unhindered = control.state.auth_failure_wait
+
+    async def stands_still(address: str) -> float:
+        if address == "192.0.2.7":
+            asked.set()
+            await go_on.wait()
+        return await unhindered(address)
+
+    monkeypatch.setattr(control.state, "auth_failure_wait", stands_still)
+    first = asyncio.ensure_future(control.send("GET", "/v1/config"))
+    await asked.wait()
+    assert error_of(await control.send("GET", "/v1/config")) == (503, "state_unavailable")
+    assert (await control.send("GET", "/v1/config", client=("192.0.2.8", 1))).status_code == 404
+    go_on.set()
+    assert (await first).status_code == 404
+    assert (await control.send("GET", "/v1/config")).status_code == 404
+
+
+async def test_a_line_that_is_full_is_503_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "LINE_MAX", 3)
+    control = Control()
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    unhindered = control.state.auth_failure_wait
+
+    async def stands_still(address: str) -> float:
+        asked.set()
+        await go_on.wait()
+        return await unhindered(address)
+
+    monkeypatch.setattr(control.state, "auth_failure_wait", stands_still)
+    requests = [asyncio.ensure_future(control.send("GET", "/v1/config")) for _ in range(10)]
+    await asked.wait()
+    refused, waiting = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+    while len(refused) < 6:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        refused |= done
+    assert {error_of(one.result()) for one in refused} == {(503, "state_unavailable")}
+    go_on.set()
+    assert [answer.status_code for answer in await asyncio.gather(*waiting)] == [404] * 4
 
 
 async def test_right_tokens_are_not_counted() -> None:
