@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from common.routetable.match import AmbiguousPath
-from common.telemetry.request_id import request_id
+from common.telemetry.request_id import new_request_id, request_id
 from common.telemetry.trace import continue_trace, not_sampled
 from dataplane.accept import prefers_html
 from dataplane.errors import CLIENT_CLOSED_REQUEST, GatewayError
@@ -187,7 +187,7 @@ class Dispatcher:
 
     def _identify(self, x: Exchange) -> None:
         sent_id, traceparent, tracestate = x.head.derived(_sent_ids)
-        x.request_id = request_id(sent_id)
+        x.request_id = request_id(sent_id) if sent_id else new_request_id()
         x.trace = continue_trace(traceparent, tracestate, self._new_flags)
 
     def _scheme_of(self, x: Exchange) -> str:

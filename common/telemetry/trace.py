@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from common.telemetry.random_hex import RandomHex
+from common.telemetry.random_hex import Drawn, hex_ids
 from common.values import hot_value
 
 # W3C Trace Context §3.2: lower case only. A version above 00 may append more behind one dash; it is not ours to read.
@@ -16,11 +16,17 @@ _TRACEPARENT = re.compile(
     rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-[^\r\n]*)?"
 )
 
-_trace_digits = RandomHex(32).draw
-_span_digits = RandomHex(16).draw
+_TRACE_DIGITS, _SPAN_DIGITS = 32, 16
+_NO_SPAN = "0" * _SPAN_DIGITS
 
-_NO_SPAN = "0" * 16
-_NO_TRACE = "0" * 32
+
+def _valid_ids(digits: int) -> list[str]:
+    """Ids of random digits that hold no run of zeros which, as an id of its own, means "no id" in the standard."""
+    return [each for each in hex_ids(digits) if _NO_SPAN not in each] or _valid_ids(digits)
+
+
+_new_trace_and_span = Drawn(lambda: _valid_ids(_TRACE_DIGITS + _SPAN_DIGITS)).draw
+_new_span = Drawn(lambda: _valid_ids(_SPAN_DIGITS)).draw
 
 
 @hot_value
@@ -63,21 +69,14 @@ def continue_trace(
     """
     sent = _TRACEPARENT.fullmatch(traceparent[0]) if len(traceparent) == 1 else None
     if sent is None or (sent[1] == b"00" and sent[5] is not None):
-        trace_id = _id(_trace_digits, _NO_TRACE)
-        return TraceContext(trace_id, _id(_span_digits, _NO_SPAN), new_flags(trace_id), None)
+        drawn = _new_trace_and_span()
+        trace_id = drawn[:_TRACE_DIGITS]
+        return TraceContext(trace_id, drawn[_TRACE_DIGITS:], new_flags(trace_id), None)
     state = b",".join(tracestate)
     return TraceContext(
         trace_id=sent[2].decode("ascii"),
-        span_id=_id(_span_digits, _NO_SPAN),
+        span_id=_new_span(),
         flags=sent[4].decode("ascii"),
         tracestate=state if state.strip(b" \t,") else None,
         parent_id=sent[3].decode("ascii"),
     )
-
-
-def _id(draw: Callable[[], str], invalid: str) -> str:
-    """An id of random digits: all zeros mean "no id" in the standard."""
-    digits = draw()
-    while digits == invalid:
-        digits = draw()
-    return digits

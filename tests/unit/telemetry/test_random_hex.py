@@ -8,21 +8,21 @@ import threading
 
 import pytest
 
-from common.telemetry.random_hex import DRAWN_BYTES, RandomHex
+from common.telemetry.random_hex import DRAWN_BYTES, Drawn, hex_ids
 
 DIGITS = frozenset("0123456789abcdef")
 
 
 @pytest.mark.parametrize("digits", [16, 32, 30])
 def test_no_id_comes_twice_across_many_draws(digits: int) -> None:
-    draw = RandomHex(digits).draw
+    draw = Drawn(lambda: hex_ids(digits)).draw
     ids = [draw() for _ in range(3 * DRAWN_BYTES)]
     assert len(set(ids)) == len(ids)
     assert all(len(each) == digits and DIGITS.issuperset(each) for each in ids)
 
 
 def test_threads_that_draw_at_once_get_different_ids() -> None:
-    draw = RandomHex(32).draw
+    draw = Drawn(lambda: hex_ids(32)).draw
     drawn: list[list[str]] = [[] for _ in range(4)]
     threads = [threading.Thread(target=lambda own=own: own.extend(draw() for _ in range(5_000))) for own in drawn]
     for thread in threads:
@@ -33,14 +33,14 @@ def test_threads_that_draw_at_once_get_different_ids() -> None:
     assert len(set(ids)) == 20_000
 
 
-FORK = """
+FORK = r"""
 import os
-from common.telemetry.random_hex import RandomHex
+from common.telemetry.random_hex import Drawn, hex_ids
 
-draw = RandomHex(32).draw
+draw = Drawn(lambda: hex_ids(32)).draw
 draw()
 child = os.fork()
-print(draw(), flush=True)
+os.write(1, f"{draw()}\n".encode())
 if child:
     os.waitpid(child, 0)
 """

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from common.telemetry.trace import continue_trace
+from common.telemetry.trace import _valid_ids, continue_trace
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
@@ -88,9 +88,7 @@ def test_the_state_goes_on_as_sent(sent: list[bytes], state: bytes | None) -> No
     assert continue_trace([VALID], sent).tracestate == state
 
 
-def test_an_id_of_zeros_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = ["0" * 32, "01" * 16]
-    monkeypatch.setattr("common.telemetry.trace._trace_digits", lambda: drawn.pop(0))
-    monkeypatch.setattr("common.telemetry.trace._span_digits", lambda: "02" * 8)
-    trace = continue_trace([], [])
-    assert (trace.trace_id, trace.span_id) == ("01" * 16, "02" * 8)
+def test_an_id_of_zeros_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [["0" * 48], ["0" * 32 + "02" * 8, "01" * 16 + "0" * 16, "01" * 16 + "02" * 8]]
+    monkeypatch.setattr("common.telemetry.trace.hex_ids", lambda _: batches.pop(0))
+    assert _valid_ids(48) == ["01" * 16 + "02" * 8]
