@@ -268,7 +268,9 @@ class TestRefusals:
         def fail(_: Snapshot) -> None:
             raise ValueError
 
-        table = FileTable(harness.table._settings, harness.table._log, harness.metrics, on_change=fail, poll_s=NEVER_S)
+        table = FileTable(
+            harness.table._settings, harness.table._watch._log, harness.metrics, on_change=fail, poll_s=NEVER_S
+        )
         await table.start()
         try:
             replace_file(path, TWO)
@@ -370,7 +372,7 @@ async def test_stop_ends_the_watching_and_keeps_the_table(path: Path) -> None:
         pass
     assert harness.routes == ["one"]
     before = asyncio.all_tasks()
-    assert {task.get_name() for task in before}.isdisjoint({"route table watcher"})
+    assert {task.get_name() for task in before}.isdisjoint({"configuration file watcher"})
 
 
 async def test_stop_without_start_is_no_error(path: Path) -> None:
