@@ -158,7 +158,7 @@ def without_unsafe(headers: Pairs) -> Pairs:
 
 
 def _is_unsafe(value: bytes) -> bool:
-    return b"\r" in value or b"\n" in value or b"\0" in value
+    return 0 in value or 10 in value or 13 in value  # as numbers: `in` is slow when it is asked for bytes
 
 
 def _passes(name: bytes, never: frozenset[bytes]) -> bool:
