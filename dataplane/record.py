@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from common.telemetry.log import RequestLog
     from dataplane.exchange import Exchange
+    from dataplane.http1.heads import Headers
     from dataplane.metrics import GatewayMetrics
     from dataplane.spans import Spans
 
@@ -24,34 +25,37 @@ class Recorder:
         self._spans = spans
 
     def record(self, x: Exchange) -> None:
-        head = x.head
+        head, trace, principal = x.head, x.trace, x.principal
         duration_s = self._clock() - x.started_at
         self._metrics.requests.inc(x.route_id, head.method, x.status)
         self._metrics.request_duration.observe(duration_s, x.route_id)
         forwarding = getattr(x, "forwarding", None)
-        principal = x.principal
         self._line(
-            request_id=x.request_id,
-            trace_id=x.trace.trace_id,
-            span_id=x.trace.span_id,
-            client=x.peer if forwarding is None else forwarding.client,
-            host=forwarding.host if forwarding is not None else head.authority.sent if head.authority else "",
-            method=head.method,
-            path=head.path,
-            query=head.query,
-            route=x.route_id,
-            status=x.status,
-            outcome=x.outcome,
-            error=x.error,
-            detail=x.error_detail,
-            subject=None if principal is None else principal.subject,
-            workspace_id=x.workspace_id,
-            upstream=x.upstream_origin,
-            upstream_s=x.upstream_s,
-            duration_s=duration_s,
-            bytes_in=x.bytes_in,
-            bytes_out=x.bytes_out,
-            user_agent=head.value(b"user-agent"),
+            x.request_id,
+            trace.trace_id,
+            trace.span_id,
+            x.peer if forwarding is None else forwarding.client,
+            forwarding.host if forwarding is not None else head.authority.sent if head.authority else "",
+            head.method,
+            head.path,
+            head.query,
+            x.route_id,
+            x.status,
+            x.outcome,
+            x.error,
+            x.error_detail,
+            None if principal is None else principal.subject,
+            x.workspace_id,
+            x.upstream_origin,
+            x.upstream_s,
+            duration_s,
+            x.bytes_in,
+            x.bytes_out,
+            head.derived(_user_agent),
         )
-        if self._spans is not None and x.trace.sampled:
+        if self._spans is not None and trace.sampled:
             self._spans.ended(x, duration_s)
+
+
+def _user_agent(headers: Headers) -> bytes | None:
+    return next((value for name, value in headers if name == b"user-agent"), None)

@@ -15,9 +15,9 @@ import asyncio
 import os
 import select
 import stat
-import threading
 import time
 from collections import deque
+from threading import get_ident
 
 from common.telemetry.log import Clock, event_line
 from common.telemetry.turn import Turn
@@ -61,7 +61,7 @@ class LineWriter:
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Batch from now on. Call it on the loop's own thread."""
         self._loop = loop
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
 
     def write(self, line: bytes) -> None:
         """Take a line; from another thread than the loop's it is handed over first."""
@@ -69,9 +69,9 @@ class LineWriter:
         if loop is None:
             self._append(line)
             self._flush(wait_s=CLOSE_WAIT_S)
-        elif threading.get_ident() == self._thread:
+        elif get_ident() == self._thread:
             self._append(line)
-            if not self._watching:
+            if self._timer is None or self._size >= BATCH_BYTES or loop.is_closed():
                 self._schedule(loop)
         else:
             try:
@@ -80,6 +80,8 @@ class LineWriter:
                 self._lose(1)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._watching:
+            return
         if loop.is_closed():
             # What is still said between the end of the loop and `close` is said at once.
             self.close()
@@ -100,11 +102,12 @@ class LineWriter:
         self._flush(wait_s=CLOSE_WAIT_S)
 
     def _append(self, line: bytes) -> None:
-        if self._size + len(line) > self._max_bytes:
+        size = self._size + len(line)
+        if size > self._max_bytes:
             self._lose(1)
             return
         self._pending.append(line)
-        self._size += len(line)
+        self._size = size
 
     def _lose(self, lines: int) -> None:
         self.dropped += lines

@@ -6,6 +6,7 @@ fixed, and only those that a caller can fill are looked at.
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -141,7 +142,6 @@ class RequestLog:
 
     def line(
         self,
-        *,
         request_id: str,
         trace_id: str,
         span_id: str,
@@ -164,44 +164,25 @@ class RequestLog:
         bytes_out: int,
         user_agent: bytes | None,
     ) -> None:
-        """Write the line of one request.
+        """Write the line of one request; the arguments come in the order of its fields.
 
-        `query` is `""` or begins with `?`. `request_id`, the trace's ids and `route` are the gateway's own and written
-        as they are. `detail` is the cause behind `error`, for the operator. A failure is a warning, the
+        `query` is `""` or begins with `?`. `request_id` and the trace's ids are the gateway's own: they hold nothing
+        that JSON escapes. `detail` is the cause behind `error`, for the operator. A failure is a warning, the
         gateway's own fault (`internal_error`) an error, everything else information.
         """
-        level = "info" if outcome != "failed" else "error" if error == "internal_error" else "warning"
-        if LEVELS[level] < self._threshold:
-            return
         try:
-            line = orjson.dumps(
-                {
-                    "time": self._clock.text(),
-                    "level": level,
-                    "msg": "request",
-                    "requestId": request_id,
-                    "traceId": trace_id,
-                    "spanId": span_id,
-                    "client": client,
-                    "host": _short(host),
-                    "method": _short(method),
-                    "path": _target(path, query),
-                    "route": route,
-                    "status": status,
-                    "outcome": outcome,
-                    "error": error or None,
-                    "detail": safe_text(detail) if detail else None,
-                    "subject": None if subject is None else _short(subject),
-                    "workspaceId": None if workspace_id is None else _short(workspace_id),
-                    "upstream": upstream or None,
-                    "upstreamMs": None if upstream_s is None else int(upstream_s * 1e6) / 1000,
-                    "durationMs": int(duration_s * 1e6) / 1000,
-                    "bytesIn": bytes_in,
-                    "bytesOut": bytes_out,
-                    "userAgent": None if user_agent is None else _user_agent(user_agent[:USER_AGENT_MAX]),
-                },
-                option=orjson.OPT_APPEND_NEWLINE,
-            )
+            level, ended = _ended(route, status, outcome, error)
+            if LEVELS[level] < self._threshold:
+                return
+            line = (
+                f'{{"time":"{self._clock.text()}","level":"{level}","msg":"request","requestId":"{request_id}",'
+                f'"traceId":"{trace_id}","spanId":"{span_id}",{_called(client, host, method)},'
+                f'"path":{_target(path, query)},{ended},"detail":{_json(safe_text(detail)) if detail else "null"},'
+                f"{_served(subject, workspace_id, upstream)},"
+                f'"upstreamMs":{"null" if upstream_s is None else f"{upstream_s * 1000:.3f}"},'
+                f'"durationMs":{duration_s * 1000:.3f},"bytesIn":{bytes_in},"bytesOut":{bytes_out},'
+                f'"userAgent":{"null" if user_agent is None else _user_agent(user_agent[:USER_AGENT_MAX])}}}\n'
+            ).encode()
         except Exception as failure:  # noqa: BLE001 - the request was answered; its line must not break what follows
             line = _unwritable(self._clock.text(), failure, requestId=str(request_id))
         self._write(line)
@@ -218,17 +199,55 @@ def _short(text: str) -> str:
     return escape_controls(bounded(text, SHORT_MAX))
 
 
-# The same few agents send most requests.
+def _json(value: str | int | None) -> str:
+    return orjson.dumps(value).decode()
+
+
+# Pieces of the line that are the same for many requests: few callers, routes and agents send most of them. A piece is
+# as long as a head at most, and the bounds together keep a flood of them under 16 MiB.
+@lru_cache(maxsize=128)
+def _called(client: str, host: str, method: str) -> str:
+    return f'"client":{_json(client)},"host":{_json(_short(host))},"method":{_json(_short(method))}'
+
+
+@lru_cache(maxsize=512)
+def _ended(route: str, status: int, outcome: str, error: str) -> tuple[Level, str]:
+    level: Level = "info" if outcome != "failed" else "error" if error == "internal_error" else "warning"
+    fields = f'"route":{_json(route)},"status":{_json(status)},"outcome":{_json(outcome)}'
+    return level, f'{fields},"error":{_json(error or None)}'
+
+
+@lru_cache(maxsize=256)
+def _served(subject: str | None, workspace_id: str | None, upstream: str) -> str:
+    who, where = _json(subject and _short(subject)), _json(workspace_id and _short(workspace_id))
+    return f'"subject":{who},"workspaceId":{where},"upstream":{_json(upstream or None)}'
+
+
 @lru_cache(maxsize=512)
 def _user_agent(value: bytes) -> str:
-    return _short(value.decode("latin-1"))
+    return _json(_short(value.decode("latin-1")))
+
+
+# What needs neither redaction nor escapes in JSON: such paths, and queries that were found to be so. A query that holds
+# a credential is never among them.
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~-]*+")
+_PLAIN_MAX = 512
+_PLAIN_QUERIES_MAX = 1024
+_plain_queries = {""}
 
 
 def _target(path: str, query: str) -> str:
-    target = path + query if query else path
-    if len(target) <= TEXT_MAX and target.isprintable():
-        return redact_target(target)
-    return safe_target(target)
+    """A target as a JSON string."""
+    plain = len(path) <= _PLAIN_MAX and "eyJ" not in path and _PLAIN_PATH.fullmatch(path) is not None
+    if plain and query in _plain_queries:
+        return f'"{path}{query}"'
+    target = path + query
+    shown = _json(redact_target(target) if len(target) <= TEXT_MAX and target.isprintable() else safe_target(target))
+    if plain and len(query) <= _PLAIN_MAX and shown == f'"{target}"':
+        if len(_plain_queries) >= _PLAIN_QUERIES_MAX:
+            _plain_queries.intersection_update({""})
+        _plain_queries.add(query)
+    return shown
 
 
 def _name(name: str) -> str:

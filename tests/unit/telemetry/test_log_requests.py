@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.telemetry.log import Log, RequestLog
+from common.telemetry.redact import safe_target
 
 MARKER = "m4rK3rZ9"
 REQUEST: dict[str, Any] = {
@@ -56,7 +57,7 @@ def test_a_request_is_one_line_with_the_contracts_fields_in_order() -> None:
     event = line()
     assert list(event) == FIELDS
     assert event["path"] == "/ws/42/items?page=2"
-    assert (event["upstreamMs"], event["durationMs"]) == (1.234, 2.345)
+    assert (event["upstreamMs"], event["durationMs"]) == (1.234, 2.346)
     assert (event["subject"], event["workspaceId"]) == ("user-1", "42")
 
 
@@ -129,6 +130,17 @@ def test_a_callers_control_characters_and_megabytes_stay_out() -> None:
         if isinstance(value, str):
             assert value.isprintable()
             assert len(value) < 2_200
+
+
+def test_a_query_that_is_remembered_as_plain_hides_nothing_behind_another_path() -> None:
+    for path in ("/a", "/b/eyJhbGciOiJub25lIn0.x.", "/c;token=x", '/d"e', "/f\\g"):
+        for query in ("?page=2", "?code=x", "?page=2", '?q="', "?page=%22"):
+            assert line(path=path, query=query)["path"] == safe_target(path + query)
+
+
+@given(st.text(st.characters(codec="ascii"), max_size=40), st.text(st.characters(codec="ascii"), max_size=40))
+def test_any_target_is_shown_redacted_each_time(path: str, query: str) -> None:
+    assert {line(path=path, query=query)["path"] for _ in range(2)} == {safe_target(path + query)}
 
 
 @given(st.binary(max_size=600))
