@@ -55,6 +55,9 @@ class StoreTable:
         self._replica = replica
         self._polls = Polls(poll_s)
         self._seen = 0
+        """The newest revision that was read. 0: there was none yet, and the file may serve."""
+        self._known = 0
+        """The revision whose document need not be sent again."""
         self._file_runs = False
         self._trouble = ""
         self._reading = asyncio.Lock()
@@ -88,7 +91,7 @@ class StoreTable:
         """Read the store now; whether the newest table runs."""
         async with self._reading:
             try:
-                active = await self._state.read_table(self._seen)
+                active = await self._state.read_table(self._known)
             except StateUnavailable as failure:
                 self._troubled(f"the route table in the shared state cannot be read: {failure}")
                 return False
@@ -96,6 +99,8 @@ class StoreTable:
                 self._untroubled()
                 await self._take(active.revision, active.document)
             elif active.revision == 0 and self._seen:
+                # Numbers begin anew: the next 1 is not the one that was seen.
+                self._known = 0
                 self._troubled("the shared state holds no route table any more")
             else:
                 self._untroubled()
@@ -119,7 +124,7 @@ class StoreTable:
     async def _take(self, revision: int, document: bytes) -> None:
         """Validate a revision whole and let it run; one that is refused changes nothing."""
         # Seen either way: a revision never changes, so one that is refused is refused once.
-        self._seen = revision
+        self._seen = self._known = revision
         name = f"revision {revision} of the shared state"
         result = await asyncio.to_thread(attempt_text, document, name, self._settings)
         if isinstance(result, Loaded):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -16,14 +14,13 @@ from time import monotonic
 
 import pytest
 
-from common.state.ports import NewSession
 from tests.support import upstreams
 from tests.support.access_transport import DENY, http_answer, raw_access
 from tests.support.gateway import route, table
 from tests.support.gateway_processes import DEADLINE_S, ROOT, GatewayProcess, inherited, start_gateways
 from tests.support.postgres import Postgres
 from tests.support.processes import Children
-from tests.support.shared_store import ENTRY, Store
+from tests.support.shared_store import ENTRY, Store, log_in
 
 pytestmark = pytest.mark.real
 
@@ -41,16 +38,6 @@ def start(store: Store, tmp_path: Path, children: Children) -> Start:
 async def upstream() -> AsyncIterator[str]:
     async with upstreams.upstream(upstreams.answers) as running_upstream:
         yield running_upstream.url
-
-
-async def log_in(store: Store, subject: str) -> str:
-    """Log a subject in behind the login's back; the `cookie` header line of its browser."""
-    session_id = secrets.token_urlsafe(32)
-    control = await store.control()
-    hashed = hashlib.sha256(session_id.encode()).hexdigest()
-    await control.create_session(NewSession(hashed, subject, "", (), 3_600_000, 3_600_000))
-    await control.close()
-    return f"cookie: gateway_session={session_id}"
 
 
 async def test_both_together_admit_the_limit_and_not_one_more(start: Start, upstream: str) -> None:

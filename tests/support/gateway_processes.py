@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,12 @@ class GatewayProcess:
             while (await self.get(target, *headers)).status != status:
                 await asyncio.sleep(0.005)
 
+    async def until_ready_says(self, words: bytes) -> None:
+        """Ask for readiness until its body holds these words."""
+        async with asyncio.timeout(DEADLINE_S):
+            while words not in (await self.get("/readyz")).body:
+                await asyncio.sleep(0.005)
+
 
 def inherited() -> dict[str, str]:
     """This process's environment without settings of the gateway."""
@@ -49,9 +56,17 @@ def inherited() -> dict[str, str]:
 
 
 def start_gateways(
-    children: Children, folder: Path, state_url: str, document: dict[str, Any], **settings: str
+    children: Children,
+    folder: Path,
+    state_url: str,
+    document: dict[str, Any],
+    *,
+    only_b: Mapping[str, str] | None = None,
+    **settings: str,
 ) -> list[GatewayProcess]:
-    """Two gateways, `a` and `b`, over one state and one table, once each is ready."""
+    """Two gateways, `a` and `b`, over one state and one table, once each is ready. `only_b` holds settings that `a`
+    does not have, as in the middle of a rollout.
+    """
     pair = []
     for name in ("a", "b"):
         own = folder / name
@@ -68,6 +83,7 @@ def start_gateways(
             "GATEWAY_REPLICA_ID": name,
             "GATEWAY_SHUTDOWN_TIMEOUT_MS": "300",
             **settings,
+            **((only_b or {}) if name == "b" else {}),
         }
         child = children.start_python(
             "-m", "dataplane.cli", "run", name=f"gateway {name}", env={**inherited(), **environment}, cwd=ROOT

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
 
 from common.state.open import open_state
-from common.state.ports import ControlState
+from common.state.ports import ControlState, NewSession
 from common.state.table_store import NewAuditEntry
 from tests.support.postgres import Postgres, open_folder, start_postgres
 from tests.support.processes import Children
@@ -43,3 +45,13 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
             postgres = start_postgres(children, folder / "postgres")
             await postgres.migrate()
             yield Store(postgres, postgres.data_url, postgres.control_url)
+
+
+async def log_in(store: Store, subject: str) -> str:
+    """Log a subject in behind the login's back; the `cookie` header line of its browser."""
+    session_id = secrets.token_urlsafe(32)
+    control = await store.control()
+    hashed = hashlib.sha256(session_id.encode()).hexdigest()
+    await control.create_session(NewSession(hashed, subject, "", (), 3_600_000, 3_600_000))
+    await control.close()
+    return f"cookie: gateway_session={session_id}"

@@ -1,0 +1,177 @@
+"""Secrets that are changed one gateway at a time: what callers and applications notice while both values are in use.
+
+docs/secrets.md promises it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from joserfc.jwk import ECKey
+
+from common.identity.signature import IdentitySigner
+from tests.support import upstreams
+from tests.support.environments import pem
+from tests.support.gateway import Answer, route, table
+from tests.support.gateway_processes import GatewayProcess, start_gateways
+from tests.support.oidc_provider import Person, RealProvider, client_secret
+from tests.support.processes import Children
+from tests.support.redis import Redis
+from tests.support.shared_store import Store, log_in
+
+pytestmark = pytest.mark.real
+
+PUBLIC_URL = "http://app.test"
+ON_REDIS = pytest.mark.parametrize("store", ["redis"], indirect=True)
+"""For what has nothing to do with the server."""
+SESSION = {"auth": {"mode": "session"}}
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[upstreams.Upstream]:
+    async with upstreams.upstream(upstreams.answers) as running:
+        yield running
+
+
+def verifier() -> ModuleType:
+    """The file that applications copy."""
+    path = Path(__file__).parents[2] / "docs/examples/upstream_identity/verify.py"
+    spec = importlib.util.spec_from_file_location("verify", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["verify"] = module  # dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+class Browser:
+    """Keeps the cookies that gateways set, whichever of them did."""
+
+    def __init__(self) -> None:
+        self.cookies: dict[str, str] = {}
+
+    async def get(self, gateway: GatewayProcess, target: str) -> Answer:
+        line = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        answer = await gateway.get(target, *([f"cookie: {line}"] if line else []))
+        for cookie in answer.values("set-cookie"):
+            name, _, value = cookie.partition(";")[0].partition("=")
+            self.cookies[name] = value
+            if not value or "Max-Age=0" in cookie:
+                del self.cookies[name]
+        return answer
+
+    async def callback(self, gateway: GatewayProcess, person: Person) -> str:
+        """Begin a login at a gateway and log in at the provider; where that sends the browser back to."""
+        login = await self.get(gateway, "/auth/login?redirect=/")
+        address = urlsplit(await person.visit(login.value("location"), until=f"{PUBLIC_URL}/auth/callback"))
+        return f"{address.path}?{address.query}"
+
+
+@ON_REDIS
+async def test_a_new_session_secret_ends_no_session_and_breaks_only_logins_that_cross_it(
+    store: Store, tmp_path: Path, children: Children, upstream: upstreams.Upstream
+) -> None:
+    provider = RealProvider(children, PUBLIC_URL).start()
+    old, new = start_gateways(
+        children,
+        tmp_path,
+        store.data_url,
+        table(route(upstream.url, **SESSION)),
+        only_b={"GATEWAY_SESSION_SECRET": "n" * 16 + "0123456789abcdef" * 2},
+        GATEWAY_SESSION_SECRET="o" * 16 + "0123456789abcdef" * 2,
+        GATEWAY_OIDC_ISSUER=provider.issuer,
+        GATEWAY_OIDC_CLIENT_ID="gateway",
+        GATEWAY_OIDC_CLIENT_SECRET=client_secret("gateway"),
+    )
+    person, browser = Person(), Browser()
+    assert (await browser.get(old, await browser.callback(old, person))).status == 302
+    assert [(await browser.get(each, "/")).status for each in (old, new)] == [200, 200]
+
+    # A login that began under the old secret is unknown under the new one; it says so, and leaves the rest alone.
+    other = Browser()
+    callback = await other.callback(old, person)
+    crossed = await other.get(new, callback)
+    assert (crossed.status, crossed.json["error"]) == (400, "login_failed")
+    assert (await other.get(old, callback)).status == 302
+    assert (await other.get(new, "/")).status == 200
+    await person.close()
+
+
+@ON_REDIS
+async def test_an_application_that_knows_both_public_keys_serves_while_gateways_change_theirs(
+    store: Store, tmp_path: Path, children: Children, upstream: upstreams.Upstream
+) -> None:
+    keys = [pem(ec.generate_private_key(ec.SECP256R1())) for _ in range(2)]
+    old, new = start_gateways(
+        children,
+        tmp_path,
+        store.data_url,
+        table(route(upstream.url, **SESSION)),
+        only_b={"GATEWAY_IDENTITY_SIGNING_KEY": keys[1]},
+        GATEWAY_IDENTITY_SIGNING_KEY=keys[0],
+    )
+    cookie = await log_in(store, "alice")
+    publics = [ECKey.import_key(IdentitySigner(key).public_key_pem) for key in keys]
+    example: Any = verifier()
+
+    def accepted(request: upstreams.Request) -> list[bool]:
+        """Whether the old and the new public key verify what the application received."""
+        told = []
+        for key in publics:
+            try:
+                method, target, _ = request.line.split(" ")
+                caller = example.verify_identity(request.headers(), method, target, key)
+            except example.IdentityRefused:
+                told.append(False)
+            else:
+                told.append(caller.subject == "alice")
+        return told
+
+    for gateway in (old, new):
+        assert (await gateway.get("/", cookie)).status == 200
+    assert [accepted(request) for request in upstream.requests] == [[True, False], [False, True]]
+
+
+async def test_gateways_move_to_another_password_of_the_state_one_by_one(
+    store: Store, tmp_path: Path, children: Children, upstream: upstreams.Upstream
+) -> None:
+    old_url, new_url = await two_logins(store)
+    gateways = start_gateways(
+        children,
+        tmp_path,
+        old_url,
+        table(route(upstream.url, **SESSION)),
+        only_b={"GATEWAY_STATE_URL": new_url},
+    )
+    cookie = await log_in(store, "alice")
+    assert [(await each.get("/", cookie)).status for each in gateways] == [200, 200]
+    await old_login_ends(store)
+    assert (await gateways[1].get("/", cookie)).status == 200
+    # A gateway that was forgotten serves on with the connections that it has: it shows at its next restart.
+    assert (await gateways[0].get("/", cookie)).status == 200
+
+
+async def two_logins(store: Store) -> tuple[str, str]:
+    """URLs with the old and the new password: a second password of a Redis user, or a second Postgres user."""
+    if isinstance(store.server, Redis):
+        store.server.cli("ACL", "SETUSER", "gateway", "on", "~*", "&*", "+@all", ">old-password", ">new-password")
+        address = store.data_url.removeprefix("redis://")
+        return f"redis://gateway:old-password@{address}", f"redis://gateway:new-password@{address}"
+    await store.server.run("CREATE USER next PASSWORD 'new-password'", "GRANT gateway_data TO next")
+    return store.data_url, store.server.url_of("next", "new-password")
+
+
+async def old_login_ends(store: Store) -> None:
+    if isinstance(store.server, Redis):
+        assert store.server.cli("ACL", "SETUSER", "gateway", "<old-password") == "OK"
+    else:
+        await store.server.run("ALTER USER data NOLOGIN")
