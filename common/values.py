@@ -1,10 +1,12 @@
-"""Value objects that are made anew for each request."""
+"""Values that are made anew for each request, and those that are kept so that they are not."""
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -15,3 +17,11 @@ def hot_value(cls: type[T]) -> type[T]:
     can be compared and is not frozen, it has no hash.
     """
     return dataclass(slots=True)(cls)
+
+
+def remember(known: MutableMapping[K, T], key: K, value: T, limit: int) -> T:
+    """Keep `value` under `key` among at most `limit`; what was kept first goes first."""
+    if len(known) >= limit:
+        del known[next(iter(known))]
+    known[key] = value
+    return value

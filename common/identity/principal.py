@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from common.values import hot_value
 
-@dataclass(frozen=True, slots=True)
+
+@hot_value
 class Principal:
     """An authenticated caller.
 

@@ -43,7 +43,7 @@ class IdentityInvalid(Exception):
     """A request's identity does not verify. The message says why, for the log of whoever verifies."""
 
 
-def identity_payload(fields: IdentityFields, *, method: str, path: str, query: str, host: str) -> bytes:
+def identity_payload(fields: IdentityFields, method: str, path: str, query: str, host: str) -> bytes:
     """The signed bytes: canonical JSON of nine fields in a fixed order, without spaces, in UTF-8.
 
     Strings escape `"`, backslash and U+0000-U+001F alone, in the shortest form (what ECMAScript's `JSON.stringify`

@@ -48,9 +48,9 @@ class TraceContext:
         return bool(int(self.flags, 16) & 1)
 
     @property
-    def traceparent(self) -> bytes:
+    def traceparent(self) -> str:
         """The header value that makes the gateway's span the parent of the upstream's."""
-        return f"00-{self.trace_id}-{self.span_id}-{self.flags}".encode("ascii")
+        return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
 
 
 def not_sampled(_: str) -> str:

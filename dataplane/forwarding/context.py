@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from common.values import hot_value
+from dataplane.forwarding.policy import Pairs, without_unsafe
 from dataplane.http1.authority import parse_authority
 from dataplane.http1.heads import Authority, ProtocolError
+from dataplane.http1.write import Lines, header_lines
 
 if TYPE_CHECKING:
     from common.routetable.compiled import TrustedProxies
@@ -34,7 +37,7 @@ class ForwardingContext:
     socket without an address. `scheme` is `http` or `https`. `host` is the effective host as sent upstream in
     `x-forwarded-host` (`""` for HTTP/1.0 without one); `hostname` is its name alone for matching: lower case, without
     port, brackets and one trailing dot. `chain` is the value of `x-forwarded-for`: from the caller to the gateway's
-    peer. `trusted` says that the peer is a trusted proxy.
+    peer. `trusted` says that the peer is a trusted proxy. `lines` are the header lines that tell an upstream of it.
     """
 
     client: str
@@ -43,6 +46,14 @@ class ForwardingContext:
     hostname: str | None
     chain: bytes
     trusted: bool
+    lines: Lines = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        told: Pairs = [(b"x-forwarded-for", self.chain)] if self.chain else []
+        told.append((b"x-forwarded-proto", self.scheme.encode("ascii")))
+        if self.host:
+            told.append((b"x-forwarded-host", self.host.encode("ascii")))
+        object.__setattr__(self, "lines", header_lines(without_unsafe(told)))
 
 
 def forwarding_context(
@@ -53,17 +64,25 @@ def forwarding_context(
     `hops` is the number of proxies in front (`GATEWAY_TRUSTED_PROXY_HOPS`); `scheme` the one that the listener or the
     public URL gives, used where no trusted proxy names another.
     """
-    address = canonical_address(peer) or ""
     authority = head.authority
-    client, chain, trusted = address, address.encode("ascii"), False
-    if trusted_proxies and is_trusted(address, trusted_proxies):
-        trusted = True
-        authority = _forwarded_host(head.values(b"x-forwarded-host")) or authority
-        client, chain = _caller(head.values(b"x-forwarded-for"), address, hops)
-        scheme = forwarded_scheme(head) or scheme
-    if authority is None:
-        return ForwardingContext(client, scheme, "", None, chain, trusted)
-    return ForwardingContext(client, scheme, authority.sent, authority.host, chain, trusted)
+    if trusted_proxies:
+        address = canonical_address(peer) or ""
+        if is_trusted(address, trusted_proxies):
+            authority = _forwarded_host(head.values(b"x-forwarded-host")) or authority
+            client, chain = _caller(head.values(b"x-forwarded-for"), address, hops)
+            host, hostname = ("", None) if authority is None else (authority.sent, authority.host)
+            return ForwardingContext(client, forwarded_scheme(head) or scheme, host, hostname, chain, True)
+    return (
+        _direct(peer, scheme, "", None) if authority is None else _direct(peer, scheme, authority.sent, authority.host)
+    )
+
+
+# A caller asks again and again, under few names. The bound keeps a flood of addresses from growing it.
+@lru_cache(maxsize=1024)
+def _direct(peer: str, scheme: str, host: str, hostname: str | None) -> ForwardingContext:
+    """The context of a request that came straight from its caller, or from whom nobody trusts."""
+    address = canonical_address(peer) or ""
+    return ForwardingContext(address, scheme, host, hostname, address.encode("ascii"), False)
 
 
 def forwarded_scheme(head: RequestHead) -> str | None:

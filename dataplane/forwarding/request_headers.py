@@ -1,19 +1,20 @@
 """The request headers that an upstream gets (§7.1).
 
-    caller's headers -> what passes (policy) -+
-    cookies, authorization -> as rewritten ---+-> for_upstream: host, the above, the gateway's own, signature
-    context, trace, identity -> written ------+
+    context, identity, ids, host, signature -> of_gateway -+
+    caller's headers -> what passes (policy) -+            +-> the lines of an attempt at an upstream
+    cookies, authorization -> as rewritten ---+-> copied --+
 
-What depends on the upstream alone (host, credentials of a version 1 table, the signed path) is added for each attempt;
-the rest is made once for the exchange, and what is copied once for as long as the caller's lines are remembered. The
-gateway's own headers replace nothing: every name that it writes has been kept out before.
+What depends on the upstream (host, credentials of a version 1 table, the signed path) is made for each attempt; lines
+that many requests share are made once for as long as what they say is remembered. The gateway's own headers replace
+nothing: every name that it writes has been kept out before.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
-from common.identity.headers import SIGNATURE, IdentityFields, SubjectUnwritable, WrittenIdentity, written_identity
+from common.identity.headers import SubjectUnwritable, WrittenIdentity, written_identity
 from common.identity.principal import Principal
 from common.identity.signature import IdentitySigner, identity_payload
 from common.routetable.compiled import Route, Upstream
@@ -33,7 +34,7 @@ class RequestHeaders:
     Raises `GatewayError("internal_error")` for a subject that no header can carry, before anything is sent.
     """
 
-    __slots__ = ("_fields", "_forwarding", "_head", "_route", "_signer", "_written", "copied")
+    __slots__ = ("_forwarding", "_head", "_identity", "_route", "_signer", "_written", "copied")
 
     def __init__(
         self,
@@ -47,35 +48,34 @@ class RequestHeaders:
         workspace_id: str | None,
         signer: IdentitySigner,
     ) -> None:
-        identity = _identity(principal, workspace_id)
         self._head = head
         self._route = route
         self._forwarding = forwarding
         self._signer = signer
-        self._fields: IdentityFields | None = identity.fields if identity is not None else None
+        self._identity = None if principal is None else _identity(principal, workspace_id)
 
         self.copied: Copied = head.derived(_with_authorization if route.forward_authorization else _without)
         """The caller's headers that pass, the same for every upstream."""
-        written = _written(forwarding, request_id, trace)
-        if identity is not None:
-            written += identity.headers
-        self._written = without_unsafe(written)
+        # The gateway's own ids: they hold nothing that could end a line.
+        ids = f"x-request-id: {request_id}\r\ntraceparent: {trace.traceparent}\r\n".encode("ascii")
+        self._written = ids if trace.tracestate is None else ids + _line(b"tracestate", trace.tracestate)
 
     def for_upstream(self, upstream: Upstream, path: str) -> Pairs:
         """All headers of an attempt at `upstream`, which receives `path` (of `upstream_path`)."""
-        return [*self.of_gateway(upstream, path), *self.copied.headers]
+        own = [line.partition(b": ") for line in self.of_gateway(upstream, path).split(b"\r\n")[:-1]]
+        return [*((name, value) for name, _, value in own), *self.copied.headers]
 
-    def of_gateway(self, upstream: Upstream, path: str) -> Pairs:
-        """Of the headers of an attempt those that the gateway writes: what stands beside `copied`."""
-        headers: Pairs = [(b"host", self.host(upstream).encode("ascii")), *self._written]
+    def of_gateway(self, upstream: Upstream, path: str) -> Lines:
+        """Of the lines of an attempt those that the gateway writes: what stands beside `copied`."""
+        forwarding, identity = self._forwarding, self._identity
+        lines = _host(self.host(upstream)) + self._written + forwarding.lines
         if upstream.authorization is not None and not self._route.forward_authorization:
-            headers.append((b"authorization", upstream.authorization.encode("ascii")))
-        if self._fields is not None:
-            payload = identity_payload(
-                self._fields, method=self._head.method, path=path, query=self._head.query, host=self._forwarding.host
-            )
-            headers.append((SIGNATURE, self._signer.sign(payload)))
-        return headers
+            lines += _line(b"authorization", upstream.authorization.encode("ascii"))
+        if identity is not None:
+            head = self._head
+            payload = identity_payload(identity.fields, head.method, path, head.query, forwarding.host)
+            lines = b"%b%bx-gateway-signature: %b\r\n" % (lines, identity.lines, self._signer.sign(payload))
+        return Lines(lines)
 
     def host(self, upstream: Upstream) -> str:
         """The `Host` that `upstream` sees: its own, the caller's effective one, or the route's (`upstreamHost`)."""
@@ -89,6 +89,15 @@ def upstream_host(route: Route, forwarding: ForwardingContext, upstream: Upstrea
     if route.upstream_host == "request":
         return forwarding.host or upstream.authority
     return route.upstream_host
+
+
+@lru_cache(maxsize=512)
+def _host(name: str) -> Lines:
+    return _line(b"host", name.encode("ascii"))
+
+
+def _line(name: bytes, value: bytes) -> Lines:
+    return header_lines(without_unsafe([(name, value)]))
 
 
 class Copied(NamedTuple):
@@ -119,21 +128,7 @@ def _copied(headers: Headers, *, authorization: bool) -> Copied:
     return Copied(tuple(passing), header_lines(passing))
 
 
-def _written(forwarding: ForwardingContext, request_id: str, trace: TraceContext) -> Pairs:
-    headers = [(b"x-request-id", request_id.encode("ascii")), (b"traceparent", trace.traceparent)]
-    if trace.tracestate is not None:
-        headers.append((b"tracestate", trace.tracestate))
-    if forwarding.chain:
-        headers.append((b"x-forwarded-for", forwarding.chain))
-    headers.append((b"x-forwarded-proto", forwarding.scheme.encode("ascii")))
-    if forwarding.host:
-        headers.append((b"x-forwarded-host", forwarding.host.encode("ascii")))
-    return headers
-
-
-def _identity(principal: Principal | None, workspace_id: str | None) -> WrittenIdentity | None:
-    if principal is None:
-        return None
+def _identity(principal: Principal, workspace_id: str | None) -> WrittenIdentity:
     try:
         return written_identity(principal, workspace_id)
     except SubjectUnwritable as error:

@@ -67,7 +67,8 @@ def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]
         _check_tokens([token])
     wanted = target.encode("ascii")
     _check_text(wanted)
-    return b"%b %b HTTP/1.1\r\n%b%b\r\n" % (token, wanted, header_lines(headers), copied)
+    own = header_lines(headers) if headers else NO_LINES
+    return b"%b %b HTTP/1.1\r\n%b%b\r\n" % (token, wanted, own, copied)
 
 
 def response_head(

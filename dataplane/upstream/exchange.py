@@ -14,7 +14,7 @@ from dataplane.forwarding.request_headers import RequestHeaders
 from dataplane.forwarding.response_headers import ResponseHeaders, response_headers
 from dataplane.forwarding.target import upstream_path
 from dataplane.http1.heads import ResponseHead
-from dataplane.http1.write import request_framing, request_head
+from dataplane.http1.write import Lines, header_lines, request_framing, request_head
 from dataplane.upstream.failure import Failure, UpstreamUnreachable
 from dataplane.upstream.relay import ATTEMPT, TIMEOUT, Relay
 
@@ -194,9 +194,11 @@ class _Forwarding:
     def _head_bytes(self, upstream: Upstream) -> bytes:
         head = self._x.head
         path = upstream_path(upstream, self._match, head.path)
-        headers = self._headers.of_gateway(upstream, path)
-        headers += request_framing(head.method, head.body_length)
-        return request_head(head.method, path + head.query, headers, self._headers.copied.lines)
+        lines: bytes = self._headers.of_gateway(upstream, path)
+        framing = request_framing(head.method, head.body_length)
+        if framing:
+            lines += header_lines(framing)
+        return request_head(head.method, path + head.query, (), Lines(lines + self._headers.copied.lines))
 
     def _head_arrived(self, upstream: Upstream, head: ResponseHead) -> ResponseHeaders:
         """Note what the response head says about its upstream; the headers that the caller gets."""

@@ -33,7 +33,7 @@ from dataplane.forwarding.request_headers import RequestHeaders
 from dataplane.forwarding.response_headers import response_headers
 from dataplane.http1.request import read_request_head
 from dataplane.http1.response import read_response_head
-from dataplane.http1.write import request_head, response_head
+from dataplane.http1.write import Lines, request_head, response_head
 from dataplane.limits import DeploymentBudgets, Limiter, PrincipalLimit, RequestLimits
 from dataplane.metrics import GatewayMetrics
 from dataplane.record import Recorder
@@ -128,7 +128,7 @@ class Steps:
             signer=self.signer,
         )
         of_gateway = headers.of_gateway(self.match.route.upstreams[0], PATH)
-        return request_head("GET", PATH, of_gateway, headers.copied.lines)
+        return request_head("GET", PATH, (), Lines(of_gateway + headers.copied.lines))
 
     def response_headers(self) -> bytes:
         """Filter, and the head as bytes."""

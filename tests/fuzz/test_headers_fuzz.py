@@ -263,6 +263,6 @@ def test_a_location_that_is_made_relative_stays_on_the_public_host(tail: bytes, 
 @given(st.lists(st.binary(max_size=70), max_size=3), st.lists(st.binary(max_size=20), max_size=3))
 def test_trace_and_request_id_are_well_formed_whatever_was_sent(sent: list[bytes], state: list[bytes]) -> None:
     trace = continue_trace(sent, state)
-    assert continue_trace([trace.traceparent], []).trace_id == trace.trace_id
+    assert continue_trace([trace.traceparent.encode()], []).trace_id == trace.trace_id
     made = request_id(sent)
     assert request_id([made.encode()]) == made
