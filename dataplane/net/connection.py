@@ -259,7 +259,8 @@ class DownstreamConnection(asyncio.Protocol):
 
     async def _next_exchange(self) -> Exchange | None:
         """The next request, as soon as its head is whole; None when the connection ends first."""
-        while True:
+        # A head may have been refused before the first look at it: over TLS it comes with the handshake's end.
+        while not self._closing and not self._refused:
             try:
                 raw = self._buffer.take()
                 if raw is not None:
@@ -276,8 +277,7 @@ class DownstreamConnection(asyncio.Protocol):
             self._head_waiter = self._loop.create_future()
             await self._head_waiter
             self._head_waiter = None
-            if self._closing or self._refused:
-                return None
+        return None
 
     def _begin(self, head: RequestHead) -> Exchange:
         self._timer.cancel()

@@ -81,6 +81,31 @@ async def test_a_half_head_is_told_of(tmp_path: Path) -> None:
         assert (await gw.request_line())["error"] == "bad_request"
 
 
+async def test_a_half_head_and_its_end_that_come_with_the_handshakes_end_close_the_connection(tmp_path: Path) -> None:
+    """All in one packet: the head is refused before the connection's task has looked at it for the first time."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client_context().wrap_bio(incoming, outgoing, server_hostname="app.test")
+    async with secured(tmp_path, table()) as gw:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gw.gateway.tls_port)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                writer.write(outgoing.read())
+                incoming.write(await asyncio.wait_for(reader.read(65_536), DEADLINE_S))
+        tls.write(b"GET / HT")
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.unwrap()
+        writer.write(outgoing.read())
+        assert (await gw.request_line())["error"] == "bad_request"
+        await closes(reader)
+        writer.close()
+        async with asyncio.timeout(DEADLINE_S):
+            while gw.metric("gateway_connections"):
+                await asyncio.sleep(0.01)
+
+
 async def test_a_caller_that_does_not_read_holds_a_bounded_part_of_its_answer(tmp_path: Path) -> None:
     size = 30_000_000
     streamed = asyncio.Event()
