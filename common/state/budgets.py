@@ -73,19 +73,22 @@ class BudgetStore(Protocol):
         ...
 
 
-_FIELD_BITS = 30  # One digit of CPython's integers: shifts move whole digits, and the sum below divides by one.
-_FIELD = (1 << _FIELD_BITS) - 1
-MAX_COUNT = _FIELD - 1
+WIDTHS = (8, 15, 30)
+"""Bits in which a bucket's count is kept: the least that hold the whole window's."""
+MAX_COUNT = (1 << WIDTHS[-1]) - 2
 """The highest limit a window can count to; a higher one is counted as this."""
 
 
 class WindowShape(NamedTuple):
-    """A window's arithmetic. A request counts from its own bucket to the one before `lasts` buckets later."""
+    """A window's arithmetic. A request counts from its own bucket to the one before `lasts` buckets later.
+
+    `masks` are those of `lasts` buckets, by width.
+    """
 
     window_ms: int
     bucket_ms: int
     lasts: int
-    mask: int
+    masks: tuple[int, ...]
 
 
 def window_shape(window_ms: int, bucket_ms: int) -> WindowShape:
@@ -98,72 +101,100 @@ def window_shape(window_ms: int, bucket_ms: int) -> WindowShape:
         raise ValueError(f"a window of {window_ms} ms holds more than {MAX_BUCKETS} buckets of {bucket_ms} ms")
     # One more than the window holds: it begins inside a bucket and ends inside another.
     lasts = buckets + 1
-    return WindowShape(window_ms, bucket_ms, lasts, (1 << lasts * _FIELD_BITS) - 1)
+    return WindowShape(window_ms, bucket_ms, lasts, tuple((1 << lasts * bits) - 1 for bits in WIDTHS))
 
 
-# Packed counts are one integer of 30 bits a bucket, the newest lowest. To slide the window is a shift, what left it is
-# masked off, and the oldest counted bucket is where the highest bit is.
+# Packed counts are one integer of so many bits a bucket, the newest lowest. To slide the window is a shift, what left
+# it is masked off, and the oldest counted bucket is where the highest bit is.
 
 
-def packed_total(counts: int) -> int:
-    """The requests in packed counts, at most `MAX_COUNT`.
+def packed_total(counts: int, bits: int) -> int:
+    """The requests in packed counts: right for fewer than 2^bits - 1.
 
-    The digits of a number to base 2^30 add up to the number modulo 2^30 - 1, as with casting out nines to base 10.
+    The digits of a number to base 2^bits add up to the number modulo 2^bits - 1, as with casting out nines to base 10.
     """
-    return counts % _FIELD
+    return counts % ((1 << bits) - 1)
 
 
-def packed_age(counts: int) -> int:
+def packed_age(counts: int, bits: int) -> int:
     """How many buckets before the newest the oldest counted one is; -1 for no counts."""
-    return (counts.bit_length() + _FIELD_BITS - 1) // _FIELD_BITS - 1
+    return (counts.bit_length() + bits - 1) // bits - 1
 
 
-def packed_slide(counts: int, passed: int, shape: WindowShape) -> int:
-    """Packed counts as seen `passed` buckets later."""
-    # Compared first: a clock may leap by years, and a shift by that would make a number of gigabytes.
-    return 0 if passed >= shape.lasts else (counts << passed * _FIELD_BITS) & shape.mask
+def packed_wider(counts: int, bits: int, wider: int) -> int:
+    """The same counts in wider fields."""
+    field = (1 << bits) - 1
+    return sum(((counts >> n * bits) & field) << n * wider for n in range(packed_age(counts, bits) + 1))
 
 
-def buckets_until_below(counts: int, limit: int, shape: WindowShape) -> int:
+def buckets_until_below(counts: int, bits: int, limit: int, shape: WindowShape) -> int:
     """After how many buckets fewer than `limit` of the counted requests are left, when no other comes."""
-    left = packed_total(counts)
+    left = packed_total(counts, bits)
     age = -1
     while counts and left >= limit:
-        age = packed_age(counts)
-        left -= counts >> age * _FIELD_BITS
-        counts &= (1 << age * _FIELD_BITS) - 1
+        age = packed_age(counts, bits)
+        left -= counts >> age * bits
+        counts &= (1 << age * bits) - 1
     return shape.lasts - age
 
 
 class Window:
     """The requests of one key, by bucket.
 
-    `newest` is the bucket of its last request, `oldest` that of its first counted one, `used` how many are counted.
-    `older` are the packed counts before the newest bucket; what the newest holds is what is missing to `used`. So a
-    request in the same bucket as the one before it, the common case, changes one small number.
+    `newest` is the bucket of its last request; `stays` is for how many buckets from it the oldest counted one remains,
+    and `used` how many are counted. `older` are the packed counts before the newest bucket; what the newest holds is
+    what is missing to `used`. So a request in the same bucket as the one before it, the common case, changes one small
+    number. `width` is that of `older`, a place in `WIDTHS`: a table is mostly of callers who ask for little.
     """
 
-    __slots__ = ("newest", "older", "oldest", "used")
+    __slots__ = ("newest", "older", "stays", "used")
+    width = 0
 
-    def __init__(self, newest: int, oldest: int, used: int, older: int) -> None:
+    def __init__(self, newest: int, stays: int, used: int, older: int) -> None:
         self.newest = newest
-        self.oldest = oldest
+        self.stays = stays
         self.used = used
         self.older = older
 
     def counts(self) -> int:
-        """The packed counts of the whole window."""
-        return self.older + self.used - packed_total(self.older)
+        """The packed counts of the whole window, in fields that hold them from now on."""
+        bits = WIDTHS[self.width]
+        while self.used >= (1 << bits) - 1:
+            self.older = packed_wider(self.older, bits, WIDTHS[self.width + 1])
+            self.__class__ = _BY_WIDTH[self.width + 1]
+            bits = WIDTHS[self.width]
+        return self.older + self.used - packed_total(self.older, bits)
 
     def slide(self, bucket: int, shape: WindowShape) -> None:
         """Move to a later bucket; what has left the window is counted no more."""
-        self.older = older = packed_slide(self.counts(), bucket - self.newest, shape)
+        passed = bucket - self.newest
         self.newest = bucket
-        self.oldest = bucket - packed_age(older) if older else bucket
-        self.used = packed_total(older)
+        # Compared first: a clock may leap by years, and a shift by that would make a number of gigabytes.
+        if passed >= shape.lasts:
+            self.__class__ = Window
+            self.older, self.used, self.stays = 0, 0, shape.lasts
+            return
+        counts = self.counts()
+        bits = WIDTHS[self.width]
+        self.older = older = (counts << passed * bits) & shape.masks[self.width]
+        self.used = packed_total(older, bits)
+        self.stays = shape.lasts - packed_age(older, bits) if older else shape.lasts
 
     def copy(self) -> Window:
-        return Window(self.newest, self.oldest, self.used, self.older)
+        return self.__class__(self.newest, self.stays, self.used, self.older)
+
+
+class _Wide(Window):
+    __slots__ = ()
+    width = 1
+
+
+class _Widest(Window):
+    __slots__ = ()
+    width = 2
+
+
+_BY_WIDTH: tuple[type[Window], ...] = (Window, _Wide, _Widest)
 
 
 def monotonic_ms() -> int:
@@ -178,19 +209,25 @@ _result: Callable[[tuple[bool, int, int, int]], BudgetResult] = partial(tuple.__
 class _Pool:
     """The windows of one shape, those whose last request is longest ago first: in the order in which they end."""
 
-    __slots__ = ("lasts", "shape", "shared", "windows")
+    __slots__ = ("bucket", "shape", "shared", "windows")
 
     def __init__(self, shape: WindowShape) -> None:
         self.shape = shape
-        self.lasts = shape.lasts
+        self.bucket = -1
         self.windows: OrderedDict[str, Window] = OrderedDict()
         self.shared: dict[int, Window] = {}
         """By limit: where requests are counted whose key finds no room."""
 
+    def same(self, bucket: int) -> int:
+        """The bucket as one object for all windows that it is the newest of."""
+        if bucket != self.bucket:
+            self.bucket = bucket
+        return self.bucket
+
     def drop_ended(self, now_ms: int, at_most: int) -> int:
         """Drop windows in which nothing can be counted any more, `at_most` so many; how many there were."""
         windows = self.windows
-        ended = now_ms // self.shape.bucket_ms - self.lasts
+        ended = now_ms // self.shape.bucket_ms - self.shape.lasts
         for dropped in range(at_most):
             first = next(iter(windows), None)
             if first is None or windows[first].newest > ended:
@@ -241,12 +278,12 @@ class BudgetTable:
             if window is None:
                 window = self._new_window(pool, key, limit, now_ms)
             elif window.newest != bucket:
-                window.slide(bucket, pool.shape)
+                window.slide(pool.same(bucket), pool.shape)
                 pool.windows.move_to_end(key)
             used = window.used
             if used < limit:
                 window.used = used + 1
-                leaves_ms = (window.oldest + pool.lasts) * bucket_ms - now_ms
+                leaves_ms = (bucket + window.stays) * bucket_ms - now_ms
                 results.append(_result((True, limit - used - 1, 0, leaves_ms)))
             else:
                 results.append(_refused(window, limit, pool.shape, now_ms))
@@ -254,17 +291,17 @@ class BudgetTable:
 
     def _new_window(self, pool: _Pool, key: str, limit: int, now_ms: int) -> Window:
         """The window of a key that is not in the table: its own where there is room, else the shared one."""
-        bucket = now_ms // pool.shape.bucket_ms
+        bucket = pool.same(now_ms // pool.shape.bucket_ms)
         shared = pool.shared.get(limit)
         if shared is not None and shared.newest != bucket:
             shared.slide(bucket, pool.shape)
         if self._makes_room(pool, now_ms):
-            own = shared.copy() if shared is not None else Window(bucket, bucket, 0, 0)
+            own = shared.copy() if shared is not None else Window(bucket, pool.shape.lasts, 0, 0)
             pool.windows[key] = own
             self._keys += 1
             return own
         if shared is None:
-            shared = pool.shared[limit] = Window(bucket, bucket, 0, 0)
+            shared = pool.shared[limit] = Window(bucket, pool.shape.lasts, 0, 0)
         return shared
 
     def _makes_room(self, pool: _Pool, now_ms: int) -> bool:
@@ -290,8 +327,9 @@ class BudgetTable:
 
 def _refused(window: Window, limit: int, shape: WindowShape, now_ms: int) -> BudgetResult:
     if window.used == limit:
-        buckets = window.oldest + shape.lasts - window.newest
+        buckets = window.stays
     else:  # The limit was lowered since.
-        buckets = buckets_until_below(window.counts(), limit, shape)
+        counts = window.counts()
+        buckets = buckets_until_below(counts, WIDTHS[window.width], limit, shape)
     wait_ms = (window.newest + buckets) * shape.bucket_ms - now_ms
     return _result((False, 0, wait_ms, wait_ms))

@@ -56,16 +56,17 @@ def decisions(count: int) -> DecisionCache:
     return cache
 
 
-def limiter_keys(count: int, *, buckets: int = 1) -> BudgetTable:
-    """As many callers on one route, each with requests in the last `buckets` of a window of 60."""
-    now_ms = 0
+def limiter_keys(count: int, *, buckets: int = 1, requests: int = 1) -> BudgetTable:
+    """As many callers on one route, each with so many requests in each of the last `buckets` of a window of 60."""
+    # A clock as it stands on a machine that has run for a while: small numbers are Python's own and take no memory.
+    now_ms = began_ms = 10**9
     table = BudgetTable(lambda: now_ms, max_keys=count)
     for bucket in range(buckets):
-        now_ms = bucket * 1_000
+        now_ms = began_ms + bucket * 1_000
         for n in range(count):
-            at_once(
-                table.check_budgets((BudgetCheck(f"app:10.{n >> 16}.{n >> 8 & 255}.{n & 255}", 6_000, 60_000, 1_000),))
-            )
+            check = BudgetCheck(f"app:10.{n >> 16}.{n >> 8 & 255}.{n & 255}", 6_000, 60_000, 1_000)
+            for _ in range(requests):
+                at_once(table.check_budgets((check,)))
     return table
 
 

@@ -138,6 +138,37 @@ def test_more_than_four_budgets_in_one_check_are_an_error() -> None:
     assert len(check_now(BudgetTable(ManualClock()), *checks[:4])) == 4
 
 
+@pytest.mark.parametrize("first", [1, 253, 254, 255, 300, 32_765, 32_766, 32_767])
+@pytest.mark.parametrize("second", [1, 254, 32_767])
+def test_counts_are_kept_whole_however_many_there_are(first: int, second: int) -> None:
+    """They are packed in as few bits as hold them, and in more from the request on that they would not hold."""
+    clock = ManualClock()
+    table = BudgetTable(clock)
+    check = BudgetCheck("k", 10**6, *MINUTE)
+    check_now(table, check)
+    table._pools[MINUTE].windows["k"].used = first
+    clock.now_ms = 7_000
+    assert check_now(table, check)[0] == (True, 10**6 - first - 1, 0, 61_000 - 7_000)
+    table._pools[MINUTE].windows["k"].used = first + second
+    clock.now_ms = 60_000
+    assert check_now(table, check)[0] == (True, 10**6 - first - second - 1, 0, 1_000)
+    clock.now_ms = 61_000  # what came first has left
+    assert check_now(table, check)[0] == (True, 10**6 - second - 2, 0, 68_000 - 61_000)
+    clock.now_ms = 68_000
+    assert check_now(table, check)[0] == (True, 10**6 - 3, 0, 121_000 - 68_000)
+
+
+def test_a_lowered_limit_counts_a_bucket_that_its_fields_did_not_hold_yet() -> None:
+    clock = ManualClock()
+    table = BudgetTable(clock)
+    check_now(table, BudgetCheck("k", 1_000, *MINUTE))
+    clock.now_ms = 5_000
+    check_now(table, BudgetCheck("k", 1_000, *MINUTE))
+    table._pools[MINUTE].windows["k"].used = 400
+    # One in the first second, 399 in the sixth: fewer than ten are left when those have left.
+    assert check_now(table, BudgetCheck("k", 10, *MINUTE))[0] == (False, 0, 61_000, 61_000)
+
+
 def test_a_limit_beyond_what_a_window_counts_to_is_still_a_limit() -> None:
     clock = ManualClock()
     table = BudgetTable(clock)
