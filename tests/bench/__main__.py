@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.bench [compare|micro|overload|state|scale|tls|websocket|workers] …`."""
+"""The command line: `python -m tests.bench [compare|micro|overload|scale|soak|state|tls|websocket|workers] …`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from tests.bench.machine import BenchError, say
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    kinds = ("compare", "micro", "overload", "state", "scale", "tls", "websocket", "workers")
+    kinds = ("compare", "micro", "overload", "scale", "soak", "state", "tls", "websocket", "workers")
     parser.add_argument("what", nargs="?", choices=kinds, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is timed (%(default)s)")
     parser.add_argument("--seconds", type=int, default=3, help="how long each time (%(default)s)")
     parser.add_argument("--only", default="", help=f"contenders: {','.join(each.name for each in CONTENDERS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
     parser.add_argument("--slots", type=int, default=100, help="overload: slots for an upstream (%(default)s)")
+    parser.add_argument("--minutes", type=float, default=60, help="soak: how long (%(default)s)")
+    parser.add_argument("--trace", action="store_true", help="soak: tell which lines hold the memory; much slower")
     parser.add_argument("--short", action="store_true", help="one round of one second: that it works, not how fast")
     return parser
 
@@ -45,6 +47,11 @@ def main() -> int:
 
             slots, short = options.slots, options.short
             overload(rounds=rounds, seconds=seconds, slots=slots, short=short, json_file=options.json)
+        elif options.what == "soak":
+            from tests.bench.soak.run import soak
+
+            minutes = 0.3 if options.short else options.minutes
+            return 0 if soak(minutes=minutes, json_file=options.json, trace=options.trace) else 1
         elif options.what == "workers":
             from tests.bench.workers import workers
 

@@ -35,7 +35,8 @@ repeat."""
 def compare(contenders: Sequence[Contender], *, rounds: int, seconds: int, short: bool, json_file: Path | None) -> None:
     """Measure and print. Raises `BenchError` as soon as something is not as it must be."""
     raise_descriptor_limit()
-    machine = described() | {name: version_of(find(name, name)) for name in ("nginx", "wrk")}
+    programs = ["nginx", "wrk", *(each.name for each in contenders if each.name == "haproxy")]
+    machine = described() | {name: version_of(find(name, name)) for name in programs}
     with stage() as bare_stage:
         on = Field(bare_stage)
         started = {}

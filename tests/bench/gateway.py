@@ -24,6 +24,9 @@ CLIENT_ID = "gateway-bench"
 AUDIENCE = "gateway-bench-api"
 SECRET_VARIABLE = "BENCH_CLIENT_SECRET"
 
+PATIENCE_S = 120.0
+"""With a gateway whose core others have too."""
+
 LIMITS = ("DEPLOYMENT", "CLIENT", "ROUTE", "PRINCIPAL")
 NEVER_REACHED = "1000000000"
 
@@ -44,10 +47,11 @@ class Deployment:
     the provider must know where they are called back."""
 
     stage: Stage
+    program: tuple[str, ...] = ("dataplane.cli", "run")
     ports: dict[str, int] = field(default_factory=lambda: {kind: free_port() for kind in _MODES})
     signing_key: str = field(default_factory=new_private_key_pem, repr=False)
     _client_secret: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
-    _metrics_token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    metrics_token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
     _access_token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
     def __post_init__(self) -> None:
@@ -63,32 +67,37 @@ class Deployment:
         port, origin = self.ports[kind], f"http://127.0.0.1:{self.ports[kind]}"
         folder = self.stage.folder / f"gateway-{kind}"
         folder.mkdir()
-        (folder / "routes.json").write_text(json.dumps(self._table(kind)))
+        (folder / "routes.json").write_text(json.dumps(self.table(kind)))
         # Not beside the table, whose folder is watched: each batch of lines would have the table read again.
         log = self.stage.folder / f"gateway-{kind}.log"
         child = self.stage.start(
             f"gateway ({kind})",
-            [sys.executable, "-m", "dataplane.cli", "run"],
+            [sys.executable, "-m", *self.program],
             self.stage.contender_core,
             port=port,
-            env=self._environment(kind, folder, origin),
+            env=self.environment(kind, folder, origin),
             output=log,
         )
         headers: tuple[str, ...] = ()
         if _MODES[kind] == "session":
             headers = (f"cookie: theme=dark; gateway_session={log_in(origin)}",)
         elif kind == "token":
-            headers = (f"authorization: Bearer {self._bearer_token()}",)
+            headers = (f"authorization: Bearer {self.bearer_token()}",)
         return Started(child, origin, headers, log)
 
     def cached_share(self, it: Started) -> float:
         """Which part of the decisions that a gateway needed so far came from its cache."""
-        shown = {"authorization": f"Bearer {self._metrics_token}"}
-        text = httpx.get(f"{it.origin}/metrics", headers=shown, trust_env=False).raise_for_status().text
-        counts = dict(re.findall(r'^gateway_access_cache_total\{result="(\w+)"\} (\S+)$', text, re.MULTILINE))
+        found = re.findall(r'^gateway_access_cache_total\{result="(\w+)"\} (\S+)$', self.metrics(it), re.MULTILINE)
+        counts = dict(found)
         return float(counts["hit"]) / sum(map(float, counts.values()))
 
-    def _table(self, kind: str) -> dict[str, Any]:
+    def metrics(self, it: Started) -> str:
+        """What a gateway says of itself; the connection that asks is one of those it counts."""
+        shown = {"authorization": f"Bearer {self.metrics_token}"}
+        answer = httpx.get(f"{it.origin}/metrics", headers=shown, trust_env=False, timeout=PATIENCE_S)
+        return answer.raise_for_status().text
+
+    def table(self, kind: str) -> dict[str, Any]:
         route: dict[str, Any] = {"id": "app", "upstream": self.stage.upstream.origin, "auth": {"mode": _MODES[kind]}}
         if _MODES[kind] == "none":
             return {"version": 2, "routes": [{**route, "match": {"path": "/"}}]}
@@ -96,7 +105,7 @@ class Deployment:
         auth = {**route["auth"], "workspace": {"param": "workspaceId", "requireUuid": True}}
         return {"version": 2, "routes": [{**route, "match": {"path": path}, "auth": auth}]}
 
-    def _environment(self, kind: str, folder: Path, origin: str) -> dict[str, str]:
+    def environment(self, kind: str, folder: Path, origin: str) -> dict[str, str]:
         limit = NEVER_REACHED if kind == "limits" else "0"
         environment = {
             "GATEWAY_HOST": "127.0.0.1",
@@ -109,7 +118,7 @@ class Deployment:
             "GATEWAY_OIDC_AUDIENCE": AUDIENCE,
             "GATEWAY_SESSION_SECRET": secrets.token_hex(32),
             "GATEWAY_IDENTITY_SIGNING_KEY": self.signing_key,
-            "GATEWAY_METRICS_TOKEN": self._metrics_token,
+            "GATEWAY_METRICS_TOKEN": self.metrics_token,
             "GATEWAY_ACCESS_URL": self.access,
             "GATEWAY_ACCESS_TOKEN": self._access_token,
             "GATEWAY_HTTP_FAST_LANE": "off" if kind.endswith("-h11") else "on",
@@ -141,7 +150,7 @@ class Deployment:
         )
         return f"http://127.0.0.1:{port}"
 
-    def _bearer_token(self) -> str:
+    def bearer_token(self) -> str:
         answer = httpx.post(f"{self.provider}/dev/token", data={"account": MEMBER.name}, trust_env=False)
         return answer.raise_for_status().text.strip()
 
