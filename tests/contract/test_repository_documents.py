@@ -2,38 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner
-
-from dataplane.cli.app import build
-
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def quickstart_table(tmp_path: Path) -> Path:
-    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs/quickstart.md").read_text(), re.DOTALL)
-    json.loads(block)
-    table = tmp_path / "routes.json"
-    table.write_text(block)
-    return table
-
-
-def test_the_table_of_the_quick_start_is_valid(quickstart_table: Path) -> None:
-    result = CliRunner().invoke(build(), ["check", str(quickstart_table)])
-    assert result.exit_code == 0, result.output
-
-
-def test_the_quick_starts_question_is_answered(quickstart_table: Path) -> None:
-    arguments = ["explain", str(quickstart_table), "GET", "http://localhost:8080/hello"]
-    result = CliRunner().invoke(build(), arguments)
-    assert result.exit_code == 0, result.output
-    assert "everything" in result.output
 
 
 def test_the_script_says_what_it_can_do() -> None:
