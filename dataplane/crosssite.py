@@ -65,7 +65,7 @@ class CrossSiteGuard:
         self._strict = strict
         self._metrics = metrics
 
-    async def __call__(self, x: Exchange) -> None:
+    def __call__(self, x: Exchange) -> None:
         """Raise `GatewayError("cross_site_request")`, before Access or an upstream is asked (§2.3, step 10)."""
         head, context, route = x.head, x.forwarding, x.matched.route
         if head.method in SAFE_METHODS and not route.websocket and not self.is_strict(route):

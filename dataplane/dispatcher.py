@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from common.ready import DONE
 from common.routetable.match import AmbiguousPath
 from common.telemetry.request_id import new_request_id, request_id
 from common.telemetry.trace import continue_trace, not_sampled
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dataplane.websocket.opened import OpenWebSocket
 
 Step = Callable[[Exchange], Awaitable[None]]
+"""Sets its slots of the exchange or raises. `DONE` where it had nothing to wait for, which need not be awaited."""
 
 
 class Configuration(Protocol):
@@ -51,9 +53,9 @@ class Dispatcher:
         ask_ahead: Callable[[Exchange], None],
         authenticate: Step,
         principal_limit: Step,
-        cross_site: Step,
+        cross_site: Callable[[Exchange], None],
         workspace: Step,
-        forward: Step,
+        forward: Callable[[Exchange], Awaitable[None]],
         open_websocket: Callable[[Exchange], Awaitable[OpenWebSocket | None]],
         to_tls: Callable[[Exchange], Reply | None] | None,
         metrics: GatewayMetrics,
@@ -151,23 +153,27 @@ class Dispatcher:
 
         # 6. Rate limits. On a shared state, what step 8 will read travels with them.
         self._ask_ahead(x)
-        await self._limits(x)
+        if (limited := self._limits(x)) is not DONE:
+            await limited
 
         # 7. No route
         if x.match is None:
             raise GatewayError("no_route")
 
         # 8. Authentication
-        await self._authenticate(x)
+        if (authenticated := self._authenticate(x)) is not DONE:
+            await authenticated
 
         # 9. Principal limit
-        await self._principal_limit(x)
+        if (limited := self._principal_limit(x)) is not DONE:
+            await limited
 
         # 10. Cross-site guard
-        await self._cross_site(x)
+        self._cross_site(x)
 
         # 11. Workspace check
-        await self._workspace(x)
+        if (allowed := self._workspace(x)) is not DONE:
+            await allowed
 
         # 12. Dispatch
         if x.head.upgrade == "websocket":

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
+from common.ready import DONE, Ready
 from dataplane.errors import GatewayError
 
 if TYPE_CHECKING:
     from common.identity.principal import Principal
     from common.routetable.compiled import Route
     from dataplane.access.client import AccessClient
+    from dataplane.access.protocol import AccessDecision
     from dataplane.exchange import Exchange
     from dataplane.metrics import GatewayMetrics
 
@@ -73,22 +76,30 @@ class WorkspaceStep:
         self._access = access
         self._metrics = metrics
 
-    async def __call__(self, x: Exchange) -> None:
+    def __call__(self, x: Exchange) -> Awaitable[None]:
         match = x.matched
         route = match.route
         if route.workspace_param is not None:
             segment = match.params.get(route.workspace_param, "")
             # Set before Access is asked: the record of a denied request says which workspace it was about.
             x.workspace_id = read_workspace_id(segment, require_uuid=route.require_uuid)
-        if route.access_check:
-            await self._check(route, x.principal, x.workspace_id)
+        return self._check(route, x.principal, x.workspace_id) if route.access_check else DONE
 
-    async def _check(self, route: Route, principal: Principal | None, workspace_id: str | None) -> None:
+    def _check(self, route: Route, principal: Principal | None, workspace_id: str | None) -> Awaitable[None]:
         if principal is None:
             raise GatewayError("internal_error", "Access is asked about an authenticated caller, and there is none")
         if self._access is None:
             raise GatewayError("access_unavailable", "GATEWAY_ACCESS_URL names no service, and this route asks it")
-        decision = await self._access.decide(principal.subject, workspace_id, route, principal.roles)
+        asked = self._access.decide(principal.subject, workspace_id, route, principal.roles)
+        if not isinstance(asked, Ready):
+            return self._wait(route, asked)
+        self._judge(route, asked[0])
+        return DONE
+
+    async def _wait(self, route: Route, asked: Awaitable[AccessDecision]) -> None:
+        self._judge(route, await asked)
+
+    def _judge(self, route: Route, decision: AccessDecision) -> None:
         if not decision.allow:
             self._metrics.auth_failures.inc(route.id, decision.reason)
             raise GatewayError("workspace_forbidden", f"Access denied: {decision.reason}")

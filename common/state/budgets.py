@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
+
+from common.ready import Ready
 
 MAX_BUDGETS = 4
 """Budgets of one check: one request meets no more (§9)."""
@@ -58,7 +60,7 @@ class BudgetResult(NamedTuple):
 class BudgetStore(Protocol):
     """Counts requests against budgets."""
 
-    async def check_budgets(self, checks: Sequence[BudgetCheck]) -> Sequence[BudgetResult]:
+    def check_budgets(self, checks: Sequence[BudgetCheck]) -> Awaitable[Sequence[BudgetResult]]:
         """Count one request against up to `MAX_BUDGETS` budgets; one result each, in their order.
 
         The budgets are independent: each counts the request unless that very budget refuses it, whatever the others
@@ -259,7 +261,7 @@ class BudgetTable:
         """Keys in the table, those included whose window ended and that no request has swept out yet."""
         return self._keys
 
-    async def check_budgets(self, checks: Sequence[BudgetCheck]) -> Sequence[BudgetResult]:
+    def check_budgets(self, checks: Sequence[BudgetCheck]) -> Ready[Sequence[BudgetResult]]:
         """See `BudgetStore`; never raises `StateUnavailable`."""
         if len(checks) > MAX_BUDGETS:
             raise ValueError(f"{len(checks)} budgets in one check, of at most {MAX_BUDGETS}")
@@ -268,7 +270,7 @@ class BudgetTable:
             now_ms = self._latest_ms
         else:
             self._latest_ms = now_ms
-        results = []
+        results: list[BudgetResult] = []
         for key, limit, window_ms, bucket_ms in checks:
             if limit > MAX_COUNT:
                 limit = MAX_COUNT
@@ -287,7 +289,7 @@ class BudgetTable:
                 results.append(_result((True, limit - used - 1, 0, leaves_ms)))
             else:
                 results.append(_refused(window, limit, pool.shape, now_ms))
-        return results
+        return Ready((results,))
 
     def _new_window(self, pool: _Pool, key: str, limit: int, now_ms: int) -> Window:
         """The window of a key that is not in the table: its own where there is room, else the shared one."""

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from common.ready import Ready
 from common.state.administration import HANDLE_LENGTH, HandleRevocation, SessionPage
 from common.state.budgets import BudgetTable, monotonic_ms
 from common.state.memory_auth import AuthFailures
@@ -64,9 +65,9 @@ class MemoryState(Coordination, MemoryRouteTable):
         """See `SessionStore.create_session`."""
         return self._sessions.create(new, self._now_ms())
 
-    async def read_session(self, id_hash: str) -> Session | None:
+    def read_session(self, id_hash: str) -> Ready[Session | None]:
         """See `SessionStore.read_session`."""
-        return self._sessions.read(id_hash, self._now_ms())
+        return Ready((self._sessions.read(id_hash, self._now_ms()),))
 
     async def touch_session(self, id_hash: str, idle_ms: int) -> Session | None:
         """See `SessionStore.touch_session`."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from common.ready import Ready
 from common.state.ports import DecisionKey
 from common.telemetry.outage import OutageLog
 from dataplane.access.breaker import Breaker
@@ -104,9 +105,9 @@ class AccessClient:
         self._forgotten_at = -math.inf
         self._outage = OutageLog(log, gone="access is unavailable", back="access answers again")
 
-    async def decide(
+    def decide(
         self, subject: str, workspace_id: str | None, route: Route, roles: Sequence[str], *, fresh: bool = False
-    ) -> AccessDecision:
+    ) -> Awaitable[AccessDecision]:
         """Access's explicit decision, no older than the route's lifetime; while Access is unavailable, its last allow
         within lifetime and grace (`stale`).
 
@@ -120,8 +121,11 @@ class AccessClient:
             raise GatewayError("internal_error", str(error)) from error
         inputs = decision_key(self._service, asked)
         if not fresh and (kept := self._fresh(inputs, route)) is not None:
-            return kept
-        key = DecisionKey(inputs, subject, workspace_id)
+            return Ready((kept,))
+        return self._decide(DecisionKey(inputs, subject, workspace_id), asked, route, fresh=fresh)
+
+    async def _decide(self, key: DecisionKey, asked: bytes, route: Route, *, fresh: bool) -> AccessDecision:
+        inputs = key.inputs
         shares = self._shared is not None and route.access_cache_ttl_ms > 0
         if shares and not fresh and self._joinable(inputs, route) is None:
             await self._look(key, route)

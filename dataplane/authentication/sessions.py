@@ -14,8 +14,10 @@ import hashlib
 import secrets
 import string
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from common.ready import Ready
 from common.state.ports import NewSession, Session, State
 from dataplane.authentication.cookies import clear_session_cookie, set_session_cookie
 from dataplane.oidc.login import Identity
@@ -32,6 +34,9 @@ _PRESENTED_MAX = 4
 Reads: TypeAlias = Mapping[str, Awaitable[Session | None]]
 """Reads that are on their way, by the value of the cookie."""
 
+Used: TypeAlias = tuple[Session, bytes | None]
+"""A session, and the `Set-Cookie` value that extends it in the browser, if it does."""
+
 _NOTHING_ASKED: Reads = {}
 
 
@@ -47,6 +52,8 @@ class SessionRefused(Exception):
         self.clear = clear
 
 
+# The same few browsers send most requests. Like the header blocks that hold them, ids stay in this process alone.
+@lru_cache(maxsize=256)
 def id_hash(session_id: str) -> str | None:
     """The hash under which a session id is stored; None for a text that was never an id of this gateway."""
     if len(session_id) != _ID_LENGTH or not _ID_ALPHABET.issuperset(session_id):
@@ -113,10 +120,23 @@ class BrowserSessions:
             raise SessionRefused(reason, clear=True)
         return found
 
-    async def use(self, presented: Sequence[str], asked: Reads = _NOTHING_ASKED) -> tuple[Session, bytes | None]:
+    def use(self, presented: Sequence[str], asked: Reads = _NOTHING_ASKED) -> Awaitable[Used]:
         """As `find`, and counts as use: where its write is due, the session is extended and its cookie sent again."""
+        if len(presented) == 1 and not self._state.shared and (hashed := id_hash(presented[0])) is not None:
+            read = self._state.read_session(hashed)
+            if isinstance(read, Ready):
+                session = read[0]
+                if session is not None and not self._is_touch_due(session):
+                    return Ready(((session, None),))
+            asked = {presented[0]: read}
+        return self._use(presented, asked)
+
+    def _is_touch_due(self, session: Session) -> bool:
+        return self._state.now_ms() - session.touched_at_ms >= self._touch_interval_ms
+
+    async def _use(self, presented: Sequence[str], asked: Reads) -> Used:
         session_id, session = await self.find(presented, asked)
-        if self._state.now_ms() - session.touched_at_ms < self._touch_interval_ms:
+        if not self._is_touch_due(session):
             return session, None
         # Of requests that come side by side, one writes.
         if session.id_hash in self._touching:

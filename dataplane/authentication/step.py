@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from common.identity.principal import Principal
+from common.ready import DONE, Ready
 from common.state.ports import StateUnavailable
 from dataplane.authentication.cookies import session_ids
 from dataplane.authentication.pages import opens_a_page
 from dataplane.authentication.redirects import safe_redirect
-from dataplane.authentication.sessions import BrowserSessions, SessionRefused
+from dataplane.authentication.sessions import BrowserSessions, SessionRefused, Used
 from dataplane.errors import GatewayError
 from dataplane.oidc.errors import ProviderUnavailable, TokenRefused
 from dataplane.replies import Answered, redirect
 
 if TYPE_CHECKING:
     from common.routetable.compiled import AuthMode
+    from common.state.ports import Session
     from dataplane.exchange import Exchange
     from dataplane.metrics import GatewayMetrics
     from dataplane.oidc.tokens import BearerTokens
@@ -52,16 +55,22 @@ class Authentication:
         if mode == "session" or (mode == "any" and not x.head.values(b"authorization")):
             x.session_reads = self._sessions.ask(_session_ids(x))
 
-    async def __call__(self, x: Exchange) -> None:
+    def __call__(self, x: Exchange) -> Awaitable[None]:
         mode = x.matched.route.auth_mode
         if mode == "none":
-            return
+            return DONE
         if mode != "session":
             authorization = x.head.values(b"authorization")
             if authorization or mode == "jwt-only":
-                x.principal = await self._bearer(x, authorization)
-                return
-        await self._session(x, mode)
+                return self._token(x, authorization)
+        used = self._sessions.use(_session_ids(x), x.session_reads)
+        if not isinstance(used, Ready):
+            return self._session(x, mode, used)
+        self._identify(x, *used[0])
+        return DONE
+
+    async def _token(self, x: Exchange, authorization: tuple[bytes, ...]) -> None:
+        x.principal = await self._bearer(x, authorization)
 
     async def _bearer(self, x: Exchange, authorization: tuple[bytes, ...]) -> Principal:
         if not authorization:
@@ -79,15 +88,18 @@ class Authentication:
         except ProviderUnavailable as away:
             raise GatewayError("identity_provider_unavailable", str(away)) from away
 
-    async def _session(self, x: Exchange, mode: AuthMode) -> None:
+    async def _session(self, x: Exchange, mode: AuthMode, used: Awaitable[Used]) -> None:
         try:
-            session, cookie = await self._sessions.use(_session_ids(x), x.session_reads)
+            session, cookie = await used
         except SessionRefused as refused:
             if refused.clear:
                 x.response_headers.append((b"set-cookie", self._sessions.cleared_cookie))
             self._login_or_refuse(x, mode, refused.reason)
         except StateUnavailable as away:
             raise GatewayError("session_store_unavailable", str(away)) from away
+        self._identify(x, session, cookie)
+
+    def _identify(self, x: Exchange, session: Session, cookie: bytes | None) -> None:
         if cookie is not None:
             x.response_headers.append((b"set-cookie", cookie))
         x.session = session

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from common.ready import DONE, Ready
 from common.state.ports import StateUnavailable
 from common.telemetry.outage import OutageLog
 from dataplane.errors import GatewayError
@@ -52,16 +53,36 @@ class Limiter:
             back="limits: the shared state answers again; its budgets hold",
         )
 
-    async def enforce(self, x: Exchange, checks: Sequence[BudgetCheck], fields: BudgetFields, route_id: str) -> None:
+    def enforce(
+        self, x: Exchange, checks: Sequence[BudgetCheck], fields: BudgetFields, route_id: str
+    ) -> Awaitable[None]:
         """Count the request and add to its response what is left; or raise `too_many_requests`, with the first refusal.
 
         `fields` are those of the checks' budgets, in their order; `route_id` labels the refusal. While the store is
-        away the fallback decides: `rate_limit_unavailable`, or no limit.
+        away the fallback decides: `rate_limit_unavailable`, or no limit. `DONE` where nothing is to be waited for.
         """
-        results: Sequence[BudgetResult] | None = None
+        asked = None
         if self._failures < _FAILURES_BEFORE_REST or self._is_asked_again():
+            asked = self._store.check_budgets(checks)
+            if isinstance(asked, Ready):
+                if self._failures:
+                    self._answered()
+                self._judge(x, asked[0], fields, route_id)
+                return DONE
+        return self._enforce(asked, x, checks, fields, route_id)
+
+    async def _enforce(
+        self,
+        asked: Awaitable[Sequence[BudgetResult]] | None,
+        x: Exchange,
+        checks: Sequence[BudgetCheck],
+        fields: BudgetFields,
+        route_id: str,
+    ) -> None:
+        results: Sequence[BudgetResult] | None = None
+        if asked is not None:
             try:
-                results = await self._store.check_budgets(checks)
+                results = await asked
             except StateUnavailable as failure:
                 self._failed(failure)
             else:
@@ -69,8 +90,10 @@ class Limiter:
                     self._answered()
         if results is None:
             results = await self._without_store(checks)
-            if results is None:
-                return
+        if results is not None:
+            self._judge(x, results, fields, route_id)
+
+    def _judge(self, x: Exchange, results: Sequence[BudgetResult], fields: BudgetFields, route_id: str) -> None:
         for result in results:
             if not result.allowed:
                 place = results.index(result)

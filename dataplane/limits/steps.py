@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from common.ready import DONE
 from common.routetable.compiled import Budget
 from common.state.budgets import BudgetCheck
 from dataplane.limits.fields import BudgetFields
@@ -66,7 +67,7 @@ class RequestLimits:
             budgets.route,
         )
 
-    async def __call__(self, x: Exchange) -> None:
+    def __call__(self, x: Exchange) -> Awaitable[None]:
         """Count the request. Raises `too_many_requests`, or what the fallback says (`rate_limit_unavailable`)."""
         match = x.match
         if match is None:
@@ -74,7 +75,7 @@ class RequestLimits:
         else:
             first, plan = route_part(match.route.id), self._plans.of(match.route.rate_limits.client)
         if plan.off:
-            return
+            return DONE
         deployment, client, route = plan.numbers
         address = address_part(x.forwarding.client)
         checks = []
@@ -84,8 +85,7 @@ class RequestLimits:
             checks.append(_check(("client:" + address, *client)))
         if route is not None:
             checks.append(_check((f"{first}:{address}", *route)))
-        if checks:
-            await self._limiter.enforce(x, checks, plan.fields, x.route_id)
+        return self._limiter.enforce(x, checks, plan.fields, x.route_id)
 
 
 class PrincipalLimit:
@@ -95,16 +95,17 @@ class PrincipalLimit:
         self._limiter = limiter
         self._plans = _Plans(lambda principal: _Plan(("principal", principal)), budgets.principal)
 
-    async def __call__(self, x: Exchange) -> None:
+    def __call__(self, x: Exchange) -> Awaitable[None]:
         """Count the request. Raises as `RequestLimits` does."""
         if x.principal is None:
-            return
+            return DONE
         route = x.matched.route
         plan = self._plans.of(route.rate_limits.principal)
         numbers = plan.numbers[0]
-        if numbers is not None:
-            key = f"{route_part(route.id)}:sub:{key_part(x.principal.subject)}"
-            await self._limiter.enforce(x, (_check((key, *numbers)),), plan.fields, route.id)
+        if numbers is None:
+            return DONE
+        key = f"{route_part(route.id)}:sub:{key_part(x.principal.subject)}"
+        return self._limiter.enforce(x, (_check((key, *numbers)),), plan.fields, route.id)
 
 
 class LoginLimit:

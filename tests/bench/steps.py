@@ -7,13 +7,14 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from common.identity.headers import IdentityFields
 from common.identity.principal import Principal
 from common.identity.signature import IdentitySigner, identity_payload
+from common.ready import Ready
 from common.routetable.compiled import Budget, DeploymentDefaults, Match
 from common.routetable.load import load_route_table
 from common.routetable.table import RouteTable
@@ -55,10 +56,12 @@ RESPONSE = (
 )
 
 
-def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for nothing, without a loop."""
+def at_once(work: Awaitable[T]) -> T:
+    """The result of what waits for nothing, without a loop."""
+    if isinstance(work, Ready):
+        return cast("T", work[0])
     try:
-        work.send(None)
+        next(work.__await__())
     except StopIteration as stop:
         return cast("T", stop.value)
     raise AssertionError("the step waited")

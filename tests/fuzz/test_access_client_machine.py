@@ -113,7 +113,7 @@ class ClientMachine(RuleBasedStateMachine):
         where = route("app", ttl_ms=ttl_ms, grace_ms=grace_ms)
 
         async def start() -> Waiting:
-            task = asyncio.get_running_loop().create_task(self.client.decide(subject, None, where, (), fresh=fresh))
+            task = asyncio.ensure_future(self.client.decide(subject, None, where, (), fresh=fresh))
             return Waiting(task, subject, ttl_ms, grace_ms, fresh, self.clock.now, len(self.transport.asked))
 
         self.waiting.append(self.runner.run(start()))

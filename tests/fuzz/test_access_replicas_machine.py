@@ -202,7 +202,7 @@ class ReplicasMachine(RuleBasedStateMachine):
         where, replica = route("app", ttl_ms=ttl_ms, grace_ms=grace_ms), self.replicas[number]
 
         async def start() -> Waiting:
-            task = asyncio.get_running_loop().create_task(replica.client.decide(subject, None, where, (), fresh=fresh))
+            task = asyncio.ensure_future(replica.client.decide(subject, None, where, (), fresh=fresh))
             return Waiting(
                 task, replica, subject, ttl_ms, grace_ms, fresh, self.clock.now, len(replica.transport.asked),
                 replica.dropped_at, replica.asked_at_drop,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -68,13 +68,14 @@ class LogLines:
         self.log = Log(write=lambda line: self.lines.append(orjson.loads(line)))
 
 
-def run_now(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for nothing."""
+def run_now(work: Awaitable[T]) -> T:
+    """The result of what waits for nothing."""
+    waiting = work.__await__()
     try:
-        work.send(None)
+        next(waiting)
     except StopIteration as stop:
         return cast("T", stop.value)
-    work.close()
+    waiting.close()
     raise AssertionError("it waited")
 
 

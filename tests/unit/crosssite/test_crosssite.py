@@ -36,7 +36,7 @@ class Guarded:
 
     async def step(self, x: Exchange) -> bool:
         try:
-            await self.guard(x)
+            self.guard(x)
         except GatewayError as error:
             return error.code == "cross_site_request"
         return False
