@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from common.routetable.compiled import Route, TrustedProxies
+from common.routetable.openmethods import open_methods
 from common.routetable.table import RouteTable
 from common.routetable.toplevel import MAX_TRUSTED_ADDRESSES
 from common.settings.urls import is_private_host
@@ -35,8 +36,11 @@ class PermissiveSetting:
 def permissive_settings(table: RouteTable, surroundings: Surroundings) -> tuple[PermissiveSetting, ...]:
     """Every permissive setting in force, the deployment's first, then each route's in the order of the file."""
     found = list(_of_deployment(table, surroundings))
+    open_by_method = open_methods(table)
     for route in table.routes:
         found += [PermissiveSetting(route.id, setting, message) for setting, message in _of_route(route, surroundings)]
+        if message := open_by_method.get(route.id):
+            found.append(PermissiveSetting(route.id, "match.methods", message))
     return tuple(found)
 
 

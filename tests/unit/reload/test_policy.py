@@ -38,6 +38,7 @@ def test_one_line_for_the_table_one_a_route_one_a_permissive_setting() -> None:
         ("info", "route", "ws"),
         ("info", "route", "open"),
         ("warning", "permissive setting", "ws"),
+        ("warning", "permissive setting", "ws"),
         ("warning", "permissive setting", "open"),
         ("warning", "permissive setting", "open"),
     ]

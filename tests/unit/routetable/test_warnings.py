@@ -113,3 +113,43 @@ def test_revalidation_that_is_off_warns_where_there_are_websockets() -> None:
     off = Surroundings(revalidate_interval_ms=0)
     assert warned(off) == []
     assert warned(off, websocket=True) == ["GATEWAY_WS_REVALIDATE_INTERVAL_MS"]
+
+
+CLOSED: dict[str, Any] = {"auth": {"mode": "session"}, "accessCheck": True, "host": "a.example"}
+
+
+def by_method(*routes: Any) -> dict[str, str]:
+    found = permissive_settings(loaded(*routes), USUAL)
+    return {each.route_id: each.message for each in found if each.setting == "match.methods"}
+
+
+def test_methods_that_a_closed_route_leaves_to_an_open_one_are_told() -> None:
+    """Whoever may not GET the page may POST to it: nobody sees that from the route itself."""
+    told = by_method(route("page", "/a/{id}", methods=["GET", "HEAD"], **CLOSED), route("site", "/"))
+    assert told == {"page": "DELETE, OPTIONS, PATCH, POST, PUT to this path goes to route site, which anybody may call"}
+
+
+def test_methods_that_an_open_route_takes_from_a_closed_one_are_told() -> None:
+    """The method comes before the path: GET of /admin is for the shorter route that lists GET."""
+    told = by_method(route("admin", "/admin/", **CLOSED), route("site", "/", host="a.example", methods=["GET"]))
+    assert told == {"admin": "GET to this path goes to route site, which anybody may call"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        route("other", "/", methods=["GET"], **CLOSED),
+        route("other", "/", host="b.example", methods=["GET"]),
+        route("other", "/", host="*", methods=["GET"]),
+        # One path whose methods are divided is meant so.
+        route("other", "/a/", host="a.example", methods=["GET"]),
+        # And so is an open part of a closed path.
+        route("other", "/a/public/", host="a.example", methods=["GET"]),
+    ],
+)
+def test_nothing_is_told_where_no_path_is_opened_by_its_method(other: Any) -> None:
+    assert by_method(route("closed", "/a/", **CLOSED), other) == {}
+
+
+def test_a_closed_route_whose_other_methods_go_nowhere_warns_of_nothing() -> None:
+    assert by_method(route("closed", "/a/", methods=["GET"], **CLOSED), route("open", "/b/", host="a.example")) == {}
