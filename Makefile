@@ -38,6 +38,7 @@ lock: ## Pin every Python package again, with hashes and without addresses (need
 	$(COMPILE) --group test --group bench --constraint requirements.lock --output-file requirements-test.lock
 	$(COMPILE:pyproject.toml=) --group build --constraint requirements-test.lock --output-file requirements-build.lock
 	$(COMPILE:pyproject.toml=) --group node --output-file requirements-node.lock
+	$(COMPILE:pyproject.toml=) --group audit --output-file requirements-audit.lock
 
 build: ## Make wheel and sdist in dist/
 	@$(VENV)/bin/python -m hatchling build

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
-from tests.support.counterparts import missing
+from tests.support.counterparts import require_package
 from tests.support.deployments import DEPLOY, ROOT, told
 
 CONTAINERFILE = DEPLOY / "container/Containerfile"
@@ -16,10 +14,7 @@ STAGES = re.split(r"^FROM ", CONTAINERFILE.read_text(), flags=re.MULTILINE)[1:]
 
 
 def test_a_linter_of_container_files_finds_nothing() -> None:
-    program = Path(sys.executable).with_name("hadolint")
-    if not program.exists():
-        missing("hadolint", "is in the dependency group `test`")
-    linted = told(program, CONTAINERFILE)
+    linted = told(require_package("hadolint"), CONTAINERFILE)
     assert (linted.returncode, linted.stdout) == (0, "")
 
 

@@ -13,8 +13,17 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.counterparts import require_package
+
 ROOT = Path(__file__).parents[2]
-LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-build.lock", "requirements-node.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-test.lock",
+    "requirements-build.lock",
+    "requirements-node.lock",
+    "requirements-audit.lock",
+)
+SCRIPTS = [ROOT / name for name in ("deploy/run", ".ci/run", "deploy/compose/make-secrets", "deploy/compose/users.sh")]
 LARGEST_FILE_BYTES = 1_048_576
 
 # Hosts that serve packages; a file that names one breaks behind a mirror.
@@ -122,6 +131,7 @@ def test_the_locks_hold_every_declared_dependency_in_its_range() -> None:
         "requirements-test.lock": [*project["project"]["dependencies"], *groups["test"], *groups["bench"]],
         "requirements-build.lock": groups["build"],
         "requirements-node.lock": groups["node"],
+        "requirements-audit.lock": groups["audit"],
     }
     for lock, requirements in wanted.items():
         pins = _pins(lock)
@@ -158,9 +168,15 @@ def test_the_licence_is_the_one_that_is_declared() -> None:
 
 
 def test_scripts_can_be_executed_and_parsed() -> None:
-    for script in (ROOT / "deploy/run", ROOT / ".ci/run"):
+    for script in SCRIPTS:
         assert script.stat().st_mode & 0o111
         subprocess.run(["sh", "-n", str(script)], timeout=10, check=True)
+
+
+def test_a_linter_of_shell_scripts_finds_nothing() -> None:
+    command = [require_package("shellcheck"), "--severity=style", *map(str, SCRIPTS)]
+    linted = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert linted.returncode == 0, linted.stdout
 
 
 def test_nothing_shadows_the_migrations_library() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -26,7 +28,11 @@ _HOW = {
     "redis-cli": "apt-get install redis-tools",
     "postgres": "apt-get install postgresql",
     "libfaketime": "apt-get install faketime",
-    "go": "apt-get install golang-go golang-github-masterminds-sprig-dev",
+    "go": "apt-get install golang-go",
+    "helm": "`deploy/run test` on Linux, x86-64",
+    "docker-compose": "`deploy/run test` on Linux",
+    "hadolint": "`deploy/run test`",
+    "shellcheck": "`deploy/run test`",
     "promtool": "apt-get install prometheus",
     "systemd-analyze": "apt-get install systemd",
     "pebble": "apt-get install pebble",
@@ -53,3 +59,11 @@ def require_program(name: str, *places: str) -> str:
     if found is None:
         missing(name)
     return found
+
+
+def require_package(name: str) -> str:
+    """The path of a program that a package of the dependency group `test` brings."""
+    found = Path(sys.executable).with_name(name)
+    if not found.exists():
+        missing(name)
+    return str(found)

@@ -61,6 +61,54 @@ securityContext:
 {{- end }}
 {{- end -}}
 
+{{/* Where the gateway's certificate comes from: "secret", "acme", or nothing. */}}
+{{- define "wicketgate.tls" -}}
+{{- if and .Values.tls.secret .Values.tls.acme.directory -}}
+{{- fail "tls: the certificate comes from a Secret or from an authority; remove one of the two" -}}
+{{- end -}}
+{{- if .Values.tls.secret }}secret{{ else if .Values.tls.acme.directory }}acme{{ end -}}
+{{- end -}}
+
+{{- define "wicketgate.secretKeys" -}}
+{{- $keys := list "oidc-client-secret" "session-secret" "identity-key" "metrics-token" "state-url" -}}
+{{- if .Values.access.url }}{{ $keys = append $keys "access-token" }}{{ end -}}
+{{- if eq (include "wicketgate.tls" .) "acme" -}}
+{{- $keys = append $keys "tls-store-secret" -}}
+{{- if .Values.tls.acme.eabKid }}{{ $keys = append $keys "acme-eab-hmac" }}{{ end -}}
+{{- if eq .Values.tls.acme.challenge "dns-01" }}{{ $keys = append $keys "dns-writer-token" }}{{ end -}}
+{{- end -}}
+{{- concat $keys .Values.gateway.secretKeys | uniq | toJson -}}
+{{- end -}}
+
+{{- define "wicketgate.tlsEnv" -}}
+{{- $tls := include "wicketgate.tls" . -}}
+{{- if eq $tls "secret" }}
+- {name: GATEWAY_TLS_CERT, value: /run/secrets/wicketgate-tls/tls.crt}
+- {name: GATEWAY_TLS_KEY, value: /run/secrets/wicketgate-tls/tls.key}
+{{- else if eq $tls "acme" }}
+{{- with .Values.tls.acme }}
+- {name: GATEWAY_ACME_DIRECTORY, value: {{ .directory | quote }}}
+- {name: GATEWAY_ACME_NAMES, value: {{ required "tls.acme.names: name what the certificate is for" (join "," .names) | quote }}}
+{{- with .email }}
+- {name: GATEWAY_ACME_EMAIL, value: {{ . | quote }}}
+{{- end }}
+- {name: GATEWAY_TLS_STORE_SECRET_FILE, value: /run/secrets/wicketgate/tls-store-secret}
+{{- with .eabKid }}
+- {name: GATEWAY_ACME_EAB_KID, value: {{ . | quote }}}
+- {name: GATEWAY_ACME_EAB_HMAC_FILE, value: /run/secrets/wicketgate/acme-eab-hmac}
+{{- end }}
+{{- if eq .challenge "dns-01" }}
+- {name: GATEWAY_ACME_CHALLENGE, value: dns-01}
+- {name: GATEWAY_ACME_DNS_WRITER_URL, value: {{ required "tls.acme.dnsWriterUrl: dns-01 needs a service that writes records" .dnsWriterUrl | quote }}}
+- {name: GATEWAY_ACME_DNS_WRITER_TOKEN_FILE, value: /run/secrets/wicketgate/dns-writer-token}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if $tls }}
+- {name: GATEWAY_TLS_MIN_VERSION, value: {{ .Values.tls.minVersion | quote }}}
+{{- end }}
+{{- end -}}
+
 {{/* What both planes must read alike, so that a table that one accepts is one that the other runs. */}}
 {{- define "wicketgate.env" -}}
 - {name: GATEWAY_ENV, value: production}
