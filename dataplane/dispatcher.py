@@ -118,8 +118,10 @@ class Dispatcher:
         x.snapshot = snapshot
 
         # 2. Forwarding context
+        head = x.head
+        scheme = "https" if x.secure else self._scheme
         x.forwarding = context = forwarding_context(
-            x.head, x.peer, trusted_proxies=snapshot.trusted_proxies, hops=self._hops, scheme=self._scheme_of(x)
+            head, x.peer, trusted_proxies=snapshot.trusted_proxies, hops=self._hops, scheme=scheme
         )
 
         # The redirect of a plain request to TLS (§11.5.3)
@@ -130,26 +132,25 @@ class Dispatcher:
                 return None
 
         # 3. Reserved path, and the gateway's own endpoints on its own names
-        table = snapshot.table
-        if table.owns_host(context.hostname):
-            reply = await self._endpoints.authentication(x)
-            if reply is not None:
-                self._answer(x, reply)
-                return None
-            if table.is_reserved(x.head.path):
-                raise GatewayError("not_found", "a reserved path")
-
-        # 4. Route match
+        endpoint = self._endpoints.authentication(x)
+        if endpoint is not None:
+            self._answer(x, await endpoint)
+            return None
         try:
-            x.match = table.match(context.hostname, x.head.path, x.head.method)
+            found = snapshot.table.find(context.hostname, head.path, head.method)
         except AmbiguousPath as ambiguous:
             raise GatewayError("bad_request", str(ambiguous)) from None
+        if found.reserved:
+            raise GatewayError("not_found", "a reserved path")
+
+        # 4. Route match
+        x.match = match = found.match
 
         # 5. Admission
         self._admission.enter()
         x.admitted = True
-        if x.match is not None:
-            x.route_id = x.match.route.id
+        if match is not None:
+            x.route_id = match.route.id
 
         # 6. Rate limits. On a shared state, what step 8 will read travels with them.
         self._ask_ahead(x)
@@ -157,7 +158,7 @@ class Dispatcher:
             await limited
 
         # 7. No route
-        if x.match is None:
+        if match is None:
             raise GatewayError("no_route")
 
         # 8. Authentication
@@ -176,7 +177,7 @@ class Dispatcher:
             await allowed
 
         # 12. Dispatch
-        if x.head.upgrade == "websocket":
+        if head.upgrade == "websocket":
             return await self._open_websocket(x)
         await self._forward(x)
         return None
@@ -195,9 +196,6 @@ class Dispatcher:
         sent_id, traceparent, tracestate = x.head.derived(_sent_ids)
         x.request_id = request_id(sent_id) if sent_id else new_request_id()
         x.trace = continue_trace(traceparent, tracestate, self._new_flags)
-
-    def _scheme_of(self, x: Exchange) -> str:
-        return "https" if x.secure else self._scheme
 
     def _answer(self, x: Exchange, reply: Reply) -> None:
         x.status = reply.status

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from common.routetable.compiled import Match, Route, TrustedProxies
 from common.routetable.hosts import bracketed
 from common.routetable.match import Entry, Index, ranked
 from common.routetable.paths import AmbiguousPath, decoded_once, is_plain, read_path
 from common.routetable.toplevel import GATEWAY_PATHS
+from common.values import remember
 
 __all__ = ["AmbiguousPath", "RouteTable"]
+
+
+FOUND_MAX = 1024
+FOUND_MAX_CHARS = 256
+"""A longer path is looked up each time: what callers make up takes less than two megabytes."""
+
+
+class Found(NamedTuple):
+    """Where a request leads: to an endpoint or path of the gateway's that nothing is forwarded to, or to a route."""
+
+    reserved: bool
+    match: Match | None
+
+
+_RESERVED = Found(reserved=True, match=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +56,16 @@ class RouteTable:
         """
         return self._index.match(host, path, method)
 
+    def find(self, host: str | None, path: str, method: str) -> Found:
+        """`is_reserved` of the path on a name of the gateway, else what `match` says. Raises as `match` does.
+
+        What the same few requests find is remembered: most callers ask for few paths again and again.
+        """
+        return self._index.find(host, path, method)
+
     def owns_host(self, host: str | None) -> bool:
         """The host is a name of the gateway. So is the missing one: what is reserved is forwarded under no pretext."""
-        return not self.hosts or not host or host in self._index.names
+        return self._index.owns(host)
 
     def is_reserved(self, path: str) -> bool:
         """The path is an endpoint of the gateway, a configured reserved path, or below one, by its loosest reading.
@@ -54,7 +78,7 @@ class RouteTable:
 class _Matcher:
     """Everything derived from a table that a lookup needs."""
 
-    __slots__ = ("_everything_reserved", "_loose", "_plain_suffices", "_reserved", "_strict", "names")
+    __slots__ = ("_everything_reserved", "_found", "_loose", "_names", "_plain_suffices", "_reserved", "_strict")
 
     def __init__(self, table: RouteTable) -> None:
         entries = ranked(table.routes)
@@ -62,7 +86,8 @@ class _Matcher:
         escaped = any(entry.template.literals != entry.template.loose for entry in entries)
         self._loose = Index(entries, loose=True) if escaped else self._strict
         self._plain_suffices = not any(_meets_plain(entry) for entry in entries)
-        self.names = frozenset(name for host in table.hosts for name in (host, bracketed(host)))
+        self._names = frozenset(name for host in table.hosts for name in (host, bracketed(host)))
+        self._found: dict[tuple[str | None, str, str], Found] = {}
         self._everything_reserved = "/" in table.reserved_paths
         # By first segment: the path itself, and what every path below it starts with.
         self._reserved: dict[str, list[tuple[str, str]]] = {}
@@ -70,6 +95,19 @@ class _Matcher:
             prefix = decoded_once(path)
             below = prefix if prefix.endswith("/") else f"{prefix}/"
             self._reserved.setdefault(_first_segment(prefix), []).append((prefix, below))
+
+    def owns(self, host: str | None) -> bool:
+        return not self._names or not host or host in self._names
+
+    def find(self, host: str | None, path: str, method: str) -> Found:
+        key = host, path, method
+        found = self._found.get(key)
+        if found is None:
+            reserved = self.owns(host) and self.is_reserved(path)
+            found = _RESERVED if reserved else Found(reserved=False, match=self.match(host, path, method))
+            if len(path) + len(method) <= FOUND_MAX_CHARS:
+                remember(self._found, key, found, FOUND_MAX)
+        return found
 
     def match(self, host: str | None, path: str, method: str) -> Match | None:
         if self._plain_suffices and is_plain(path):

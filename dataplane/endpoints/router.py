@@ -56,10 +56,10 @@ class Endpoints:
         x.route_id = "gateway"
         return challenge_reply(self._challenges, x.head.path)
 
-    async def authentication(self, x: Exchange) -> Reply | None:
+    def authentication(self, x: Exchange) -> Awaitable[Reply] | None:
         """Login, callback, logout and the session's description, on the names of the gateway."""
         found = self._authentication.get(x.head.path)
-        if found is None or x.head.method not in found[0]:
+        if found is None or x.head.method not in found[0] or not x.snapshot.table.owns_host(x.forwarding.hostname):
             return None
         x.route_id = "gateway"
-        return await found[1](x)
+        return found[1](x)

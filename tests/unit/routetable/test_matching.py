@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.routetable.table import AmbiguousPath
+from common.routetable.table import FOUND_MAX, FOUND_MAX_CHARS, AmbiguousPath, Found, RouteTable
 from tests.support.route_tables import loaded, route, selected
 
 WORKSPACE = {"mode": "any", "workspace": {"param": "id"}}
@@ -346,3 +346,43 @@ class TestReserved:
 
     def test_a_reserved_root_reserves_everything(self) -> None:
         assert loaded(route("x", "/", host="other.test"), hosts=["own.test"], reservedPaths=["/"]).is_reserved("/any")
+
+
+def outcome_of(table: RouteTable, host: str | None, path: str, method: str) -> Found | str:
+    try:
+        return table.find(host, path, method)
+    except AmbiguousPath as refused:
+        return refused.reason
+
+
+def test_what_is_found_again_is_what_was_found_first() -> None:
+    """What is remembered must not leak from one host, path or method to another; a refused path is refused again."""
+    table = loaded(
+        route("read", "/a/{id}", match={"path": "/a/{id}", "methods": ["GET"]}),
+        route("all", "/a/"),
+        route("other", "/", match={"path": "/", "host": "b.example"}),
+        hosts=["gateway.example"],
+    )
+    asked = [
+        (host, path, method)
+        for host in ("gateway.example", "a.example", "b.example", None)
+        for path in ("/a/1", "/a/2", "/healthz", "/auth/login", "/a/%2e%2e", "*")
+        for method in ("GET", "POST")
+    ]
+    first = [outcome_of(table, *each) for each in asked]
+    assert [outcome_of(table, *each) for each in asked] == first
+    for (host, path, method), found in zip(asked, first, strict=True):
+        if isinstance(found, Found) and not (table.owns_host(host) and table.is_reserved(path)):
+            assert found == Found(False, table.match(host, path, method))
+        else:
+            assert found in (Found(True, None), "the path holds a dot segment")
+    assert len(set(map(repr, first))) > 6
+
+
+def test_what_callers_make_up_is_remembered_within_a_bound() -> None:
+    table = loaded(route("all", "/"))
+    for n in range(FOUND_MAX + 100):
+        table.find("a.example", f"/{n}", "GET")
+    table.find("a.example", "/" + "x" * FOUND_MAX_CHARS, "GET")
+    assert len(table._index._found) == FOUND_MAX
+    assert ("a.example", "/" + "x" * FOUND_MAX_CHARS, "GET") not in table._index._found
