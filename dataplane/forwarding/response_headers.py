@@ -15,13 +15,14 @@ from dataplane.forwarding.cookies import CONTROLS, GATEWAY_COOKIES
 from dataplane.forwarding.location import relative_location
 from dataplane.forwarding.policy import Pairs, connection_names, passes_downstream, without_unsafe
 from dataplane.http1.heads import Headers, ResponseHead
-from dataplane.http1.write import Lines, header_lines
+from dataplane.http1.write import Lines, header_lines, reason_phrase, response_framing, response_head
 
 _LOCATIONS = frozenset({b"location", b"content-location"})
 
 # An answer with a cookie of the gateway is this caller's alone, whatever its upstream says of caches: of two directives
 # the stricter counts (RFC 9111 §4.2.1), and `Set-Cookie` by itself keeps no cache from storing (§7.3).
 _PRIVATE = (b"cache-control", b"private")
+NOT_MODIFIED = 304
 _PROXY_STATUS = b"proxy-status"
 _GATEWAY_NAME = b"wicketgate"
 
@@ -49,8 +50,8 @@ def response_headers(
     headers += added
     if any(name == b"set-cookie" for name, _ in added):
         headers.append(_PRIVATE)
-    headers.append((b"x-request-id", request_id.encode("ascii")))
-    return ResponseHeaders(headers, copied)
+    own = b"x-request-id: %b\r\n" % request_id.encode("ascii")  # it holds nothing that could end a line
+    return ResponseHeaders(Lines(header_lines(headers) + own if headers else own), copied)
 
 
 class Copied(NamedTuple):
@@ -59,20 +60,26 @@ class Copied(NamedTuple):
     headers: Headers
     lines: Lines
     locations: Headers
+    start: bytes
+    """The head with its framing and without the gateway's lines and the blank one, as a caller gets it who may send
+    another request behind this one, of HTTP/1.1 and not `HEAD`."""
+    chunked: bool
 
 
 class ResponseHeaders(NamedTuple):
     """The headers of one response, framing aside: what the gateway writes, and what it copies."""
 
-    of_gateway: Pairs
+    of_gateway: Lines
     copied: Copied
 
     def all(self) -> Pairs:
         """One list of them."""
-        return [*self.copied.headers, *self.of_gateway]
+        own = [line.partition(b": ") for line in self.of_gateway.split(b"\r\n")[:-1]]
+        return [*self.copied.headers, *((name, value) for name, _, value in own)]
 
 
-def _copied(headers: Headers) -> Copied:
+def _copied(head: ResponseHead) -> Copied:
+    headers = head.headers
     named = connection_names([value for name, value in headers if name == b"connection"])
     passing = [
         (name, value)
@@ -83,7 +90,17 @@ def _copied(headers: Headers) -> Copied:
     ]
     plain = [header for header in passing if header[0] not in _LOCATIONS]
     locations = [header for header in passing if header[0] in _LOCATIONS]
-    return Copied(tuple(plain), header_lines(plain), tuple(locations))
+    lines = header_lines(plain)
+    framing = response_framing(
+        method="GET",
+        status=head.status,
+        body_length=head.body_length,
+        declared=head.value(b"content-length") if head.status == NOT_MODIFIED else None,
+        http_1_0=False,
+        keep_alive=True,
+    )
+    start = response_head(head.status, head.reason or reason_phrase(head.status), framing.headers, lines)[:-2]
+    return Copied(tuple(plain), lines, tuple(locations), start, framing.chunked)
 
 
 def sets_gateway_cookie(value: bytes) -> bool:

@@ -7,6 +7,7 @@ from dataplane.http1.heads import ProtocolError
 
 TARGET_MAX_BYTES = 8 * 1024
 """The longest request target that is read (CONTRACT §2.5, 414)."""
+_CR = 13
 REQUEST_LINE_MAX_BYTES = TARGET_MAX_BYTES + 64
 """The target, the version and a method of up to 54 bytes. A longer line without an end is never going to be read."""
 
@@ -33,6 +34,7 @@ class HeadBuffer:
         "_max",
         "_pos",
         "_seen",
+        "_short",
         "_skip",
         "_skipped",
     )
@@ -47,6 +49,7 @@ class HeadBuffer:
             else ("bad_request", "headers_too_large", "uri_too_long")
         )
         self._line_max = max_bytes if from_upstream else REQUEST_LINE_MAX_BYTES
+        self._short = min(self._max, self._line_max)  # up to here a head is over neither bound
         self._data: bytes | bytearray = b""
         self._pos = 0  # where the current head begins in `_data`
         self._seen = 0  # up to here `_data` was found in order; never between a CR and its LF
@@ -60,7 +63,7 @@ class HeadBuffer:
 
     def feed(self, data: bytes) -> None:
         """Add what arrived."""
-        if not self.started:
+        if len(self._data) <= self._pos:
             self._data = data
             self._pos = self._seen = 0
             return
@@ -78,9 +81,19 @@ class HeadBuffer:
         non-ASCII byte, an empty request line), `uri_too_long`, `headers_too_large`; the buffer is useless from then on.
         """
         data = self._data
-        if not data:
-            return None
-        pos = self._pos
+        if not self._seen and type(data) is bytes and data and data[0] != _CR:
+            end = data.find(HEAD_END) + 4
+            if 4 < end <= self._short:  # most heads arrive whole, and have no other in front
+                self._line_ended = self._skipped = False
+                if end == len(data):
+                    self._data = b""
+                    return data
+                self._pos = self._seen = end
+                return data[:end]
+        return self._take() if data else None
+
+    def _take(self) -> bytes | None:
+        data, pos = self._data, self._pos
         if self._skip and not self._skipped and data.startswith(CRLF, pos):
             self._skipped = True
             pos = self._pos = self._seen = pos + 2
@@ -89,10 +102,6 @@ class HeadBuffer:
             self._inspect(len(data))
             return None
         end += 4
-        if end == len(data) <= self._max and end <= self._line_max and not pos and type(data) is bytes:
-            self._data, self._seen = b"", 0  # most heads arrive whole and alone
-            self._line_ended = self._skipped = False
-            return data
         if end - pos > self._max or end - pos > self._line_max:
             self._inspect(end, complete=True)
         whole = pos == 0 and end == len(data)

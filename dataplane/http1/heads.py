@@ -46,25 +46,17 @@ class _Lines:
     headers: Headers
     known: dict[Any, Any]
 
-    def derived(self, make: Callable[[Headers], T]) -> T:
-        """`make(self.headers)`, made once for as long as these header lines are remembered (`http1.plain`).
-
-        `make` is a pure function of a module (a lambda would be kept anew each time), and nobody changes its result.
-        """
-        known = self.known
-        if make in known:
-            return known[make]  # type: ignore[no-any-return]
-        made = known[make] = make(self.headers)
-        return made
-
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """All values of a header, in order."""
-        return self.derived(_by_name).get(name, ())
+        by_name = self.known.get(_by_name)
+        if by_name is None:
+            by_name = self.known[_by_name] = _by_name(self.headers)
+        return by_name.get(name, ())
 
     def value(self, name: bytes) -> bytes | None:
         """The first value of a header."""
-        values = self.derived(_by_name).get(name)
-        return None if values is None else values[0]
+        values = self.values(name)
+        return values[0] if values else None
 
 
 def _by_name(headers: Headers) -> Mapping[bytes, tuple[bytes, ...]]:
@@ -97,6 +89,17 @@ class RequestHead(_Lines):
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """What `derived` keeps; heads with the same header lines may share it."""
 
+    def derived(self, make: Callable[[Headers], T]) -> T:
+        """`make(self.headers)`, made once for as long as these header lines are remembered (`http1.plain`).
+
+        `make` is a pure function of a module (a lambda would be kept anew each time), and nobody changes its result.
+        """
+        known = self.known
+        if make in known:
+            return known[make]  # type: ignore[no-any-return]
+        made = known[make] = make(self.headers)
+        return made
+
 
 @hot_value
 class ResponseHead(_Lines):
@@ -110,4 +113,12 @@ class ResponseHead(_Lines):
     body_length: int
     keep_alive: bool
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-    """As in `RequestHead`."""
+    """What `derived` keeps."""
+
+    def derived(self, make: Callable[[ResponseHead], T]) -> T:
+        """`make(self)`, made once for as long as this very head is remembered; otherwise as in `RequestHead`."""
+        known = self.known
+        if make in known:
+            return known[make]  # type: ignore[no-any-return]
+        made = known[make] = make(self)
+        return made

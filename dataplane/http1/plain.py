@@ -31,9 +31,9 @@ _UNUSUAL = FRAMING_LOOKALIKES | {b"transfer-encoding", b"upgrade", b"expect"}
 _DECIDING_RESPONSE = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 _KEPT = {b"keep-alive": True, b"close": False}
 
-# A caller sends the same header lines with request after request, and an upstream answers alike many times a second: so
-# what the lines mean is remembered by their exact bytes, for each way apart. They hold credentials: few are kept, in
-# this process alone, until others take their place.
+# A caller sends the same header lines with request after request, and an upstream gives the same head many times a
+# second: so what a request's lines mean is remembered by their exact bytes, and a response's head whole. They hold
+# credentials: few are kept, in this process alone, until others take their place.
 REMEMBERED_BLOCKS = 256
 REMEMBERED_MAX_BYTES = 4 * 1024
 
@@ -43,15 +43,6 @@ class _RequestBlock(NamedTuple):
 
     headers: Headers
     authority: Authority
-    body_length: int
-    keep_alive: bool
-    known: dict[Any, Any]
-
-
-class _ResponseBlock(NamedTuple):
-    """The lines behind a response's first one; `body_length` as they state it, or `UNTIL_CLOSE`."""
-
-    headers: Headers
     body_length: int
     keep_alive: bool
     known: dict[Any, Any]
@@ -68,34 +59,17 @@ def plain_request_head(raw: bytes, max_headers: int) -> RequestHead | None:
     if block is None or len(block.headers) > max_headers:
         return None
     method, path, query = line.groups("")
-    if len(path) + len(query) > TARGET_MAX_BYTES:
+    if end > TARGET_MAX_BYTES and len(path) + len(query) > TARGET_MAX_BYTES:
         return None
-    return RequestHead(
-        method=method,
-        path=path,
-        query=query,
-        http_1_0=False,
-        headers=block.headers,
-        authority=block.authority,
-        body_length=block.body_length,
-        keep_alive=block.keep_alive,
-        known=block.known,
-    )
+    headers, authority, body_length, keep_alive, known = block
+    return RequestHead(method, path, query, False, headers, authority, body_length, keep_alive, False, "", known)
 
 
 def plain_response_head(raw: bytes, request_method: str) -> ResponseHead | None:
     """What `read_response_head` makes of `raw`, or None where it is not plain. A pure function of its arguments."""
-    end = raw.find(b"\r\n")
-    line = _STATUS_LINE.fullmatch(raw, 0, end)
-    if line is None:
-        return None
-    lines = raw[end + 2 :]
-    block = _remembered_response(lines) if len(lines) <= REMEMBERED_MAX_BYTES else _response_block(lines)
-    if block is None:
-        return None
-    status = int(line[1])
-    body_length, framed = body_of(status, request_method, block.body_length)
-    return ResponseHead(status, line[2], block.headers, body_length, block.keep_alive and framed, block.known)
+    if request_method == "HEAD" or len(raw) > REMEMBERED_MAX_BYTES:
+        return _response_head(raw, request_method)
+    return _remembered_response(raw)
 
 
 def _headers(lines: bytes) -> Headers | None:
@@ -126,9 +100,12 @@ def _request_block(lines: bytes) -> _RequestBlock | None:
         return None
 
 
-def _response_block(lines: bytes) -> _ResponseBlock | None:
-    headers = _headers(lines)
-    if headers is None or len(headers) > RESPONSE_HEADERS_MAX:
+def _response_head(raw: bytes, request_method: str = "GET") -> ResponseHead | None:
+    """The answer to any method but `HEAD` is read like one to `GET`."""
+    end = raw.find(b"\r\n")
+    line = _STATUS_LINE.fullmatch(raw, 0, end)
+    headers = None if line is None else _headers(raw[end + 2 :])
+    if line is None or headers is None or len(headers) > RESPONSE_HEADERS_MAX:
         return None
     keep_alive, declared = True, UNTIL_CLOSE
     for name, value in [header for header in headers if header[0] in _DECIDING_RESPONSE]:
@@ -147,8 +124,10 @@ def _response_block(lines: bytes) -> _ResponseBlock | None:
             declared = CHUNKED
         else:
             return None
-    return _ResponseBlock(headers, declared, keep_alive, {})
+    status = int(line[1])
+    body_length, framed = body_of(status, request_method, declared)
+    return ResponseHead(status, line[2], headers, body_length, keep_alive and framed)
 
 
 _remembered_request = lru_cache(maxsize=REMEMBERED_BLOCKS)(_request_block)
-_remembered_response = lru_cache(maxsize=REMEMBERED_BLOCKS)(_response_block)
+_remembered_response = lru_cache(maxsize=REMEMBERED_BLOCKS)(_response_head)

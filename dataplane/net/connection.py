@@ -484,16 +484,32 @@ class DownstreamConnection(asyncio.Protocol):
     def start_response(self, head: ResponseHead, headers: ResponseHeaders) -> None:
         """Write an upstream's response head (held until `flush`); its body is framed anew for this caller."""
         assert self._exchange is not None  # noqa: S101 (the exchange runs: it is the one that calls)
-        method = self._exchange.head.method
+        request, copied = self._exchange.head, headers.copied
+        method = request.method
+        if method != "HEAD" and not request.http_1_0 and self._may_go_on:
+            self.responded = True
+            self._response_chunked = copied.chunked
+            self._out.append(b"%b%b\r\n" % (copied.start, headers.of_gateway))
+            return
         declared = head.value(b"content-length") if method == "HEAD" or head.status == 304 else None
-        self._write_head(
-            method,
-            head.status,
-            head.reason,
-            headers.of_gateway,
-            headers.copied.lines,
-            body_length=head.body_length,
-            declared=declared,
+        lines = Lines(copied.lines + headers.of_gateway)
+        self._write_head(method, head.status, head.reason, [], lines, body_length=head.body_length, declared=declared)
+
+    def send_response(self, head: ResponseHead, headers: ResponseHeaders, body: bytes) -> None:
+        """Write an upstream's answer whole, at once."""
+        self.start_response(head, headers)
+        self._out.append(body)
+        self.response_done = True
+        self.flush()
+
+    @property
+    def _may_go_on(self) -> bool:
+        """Another request may follow the current one, as far as is known before its answer."""
+        body = self.body
+        return (
+            self._keep_alive
+            and not self._listener.draining
+            and (body is self._no_body or (body.complete and not body.broken))
         )
 
     def _write_head(
@@ -507,14 +523,13 @@ class DownstreamConnection(asyncio.Protocol):
         body_length: int,
         declared: bytes | None,
     ) -> None:
-        body = self.body
         framing = response_framing(
             method=method,
             status=status,
             body_length=body_length,
             declared=declared,
             http_1_0=self._exchange is not None and self._exchange.head.http_1_0,
-            keep_alive=self._keep_alive and body.complete and not body.broken and not self._listener.draining,
+            keep_alive=self._may_go_on,
         )
         self._keep_alive = not framing.close
         self._response_chunked = framing.chunked

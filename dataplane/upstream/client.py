@@ -104,6 +104,11 @@ class _Call:
         if head.body_length > self._max_bytes:
             self._refuse_size()
 
+    def on_whole(self, head: ResponseHead, body: bytes) -> None:
+        self.on_head(head)
+        self.on_piece(body)
+        self.on_end()
+
     def on_piece(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._size > self._max_bytes:

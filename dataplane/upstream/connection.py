@@ -24,7 +24,13 @@ OnSwitch = Callable[[ResponseHead, bytes], None]
 
 
 class ResponseReceiver(Protocol):
-    """Takes one response. `on_head` once, pieces, then `on_end`; or `on_failure` at any time, and nothing after it."""
+    """Takes one response. `on_head` once, pieces, then `on_end`; or `on_whole` in place of all; or `on_failure` at any
+    time, and nothing after it.
+    """
+
+    def on_whole(self, head: ResponseHead, body: bytes) -> None:
+        """The response came in one read, as most do."""
+        ...
 
     def on_head(self, head: ResponseHead) -> None: ...
 
@@ -173,7 +179,15 @@ class UpstreamConnection(asyncio.Protocol):
             return
         try:
             if not self._head_done:
-                data = self._read_head(data)
+                head = self._read_head(data)
+                data = self._buffer.leftover() if head is not None else b""
+                if head is not None and head.body_length == len(data):
+                    receiver.on_whole(head, data)
+                    self._receiver = None
+                    return
+                if head is not None:
+                    self._body = _decoder(head)
+                    receiver.on_head(head)
             if self._head_done:
                 self._read_body(data)
         except ProtocolError as error:
@@ -227,29 +241,25 @@ class UpstreamConnection(asyncio.Protocol):
 
     # Reading
 
-    def _read_head(self, data: bytes) -> bytes:
-        self._buffer.feed(data)
-        while True:
-            raw = self._buffer.take()
-            if raw is None:
-                return b""
+    def _read_head(self, data: bytes) -> ResponseHead | None:
+        """The response's head once it is whole."""
+        buffer = self._buffer
+        buffer.feed(data)
+        while (raw := buffer.take()) is not None:
             head = self._parse_head(raw, self._method)
+            if head.status >= 200:
+                self._head_done = True
+                self._reusable = head.keep_alive
+                return head
             if head.status == 101:
                 if self._on_switch is None:
                     raise ProtocolError("bad_gateway", "the upstream switched protocols unasked")
-                self._on_switch(head, self._buffer.leftover())
-                return b""
-            if head.status >= 200:
+                self._on_switch(head, buffer.leftover())
                 break
             self._interims += 1
             if self._interims > INTERIM_MAX:
                 raise ProtocolError("bad_gateway", f"more than {INTERIM_MAX} interim responses")
-        self._head_done = True
-        self._reusable = head.keep_alive
-        self._body = _decoder(head)
-        assert self._receiver is not None  # noqa: S101 (checked by data_received)
-        self._receiver.on_head(head)
-        return self._buffer.leftover()
+        return None
 
     def _read_body(self, data: bytes) -> None:
         body, receiver = self._body, self._receiver

@@ -181,6 +181,16 @@ class Relay:
         if self._held:
             self._send_held()
 
+    def on_whole(self, head: ResponseHead, body: bytes) -> None:
+        x = self._x
+        headers = self._on_head(head)
+        self.responded = True
+        x.status = head.status
+        x.bytes_out += len(body)
+        self._finish()
+        x.connection.send_response(head, headers, body)
+        self._resolve(None)
+
     def on_piece(self, piece: bytes) -> None:
         self._x.bytes_out += len(piece)
         self._x.connection.write_piece(piece)

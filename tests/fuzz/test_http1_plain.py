@@ -273,3 +273,10 @@ def test_only_requests_with_the_very_same_lines_share_what_is_derived_from_them(
     assert first.derived(names_of) is again.derived(names_of)
     assert other.known is not first.known
     assert read_request_head(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").derived(names_of) == (b"host",)
+
+
+def test_an_answer_to_head_is_never_remembered_for_another_method() -> None:
+    """Production risk: a body is taken for the next answer, or one is waited for that never comes."""
+    raw = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+    heads = [plain_response_head(raw, method) for method in ("GET", "HEAD", "POST", "HEAD")]
+    assert [head and head.body_length for head in heads] == [5, 0, 5, 0]
