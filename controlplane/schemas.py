@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Generic, TypeVar
 
@@ -114,8 +113,3 @@ class Error(Model):
     message: Annotated[str, Field(description="For people.")]
     errors: Annotated[list[ProblemItem] | None, Field(description="With 400: every problem.")] = None
     revision: Annotated[int | None, Field(ge=0, description="With 409: the active revision.")] = None
-
-
-def rfc3339(time_ms: int) -> str:
-    """Milliseconds since the epoch as text."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(time_ms // 1000)) + f"{time_ms % 1000:03d}Z"

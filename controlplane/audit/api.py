@@ -7,13 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as InQuery
 
+from common.rfc3339 import rfc3339
 from common.state.table_store import AuditEntry, AuditFilter
 from controlplane.audit.schemas import AuditItem, AuditQuery
 from controlplane.audit.service import AuditService
 from controlplane.authentication import Allowed, Caller
 from controlplane.documentation import JUDGING, outcomes
 from controlplane.paging import cursor_of, number_of
-from controlplane.schemas import Page, rfc3339
+from controlplane.schemas import Page
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 

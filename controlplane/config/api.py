@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Depends, Path, Request, Response
 from fastapi import Query as InQuery
 
+from common.rfc3339 import rfc3339
 from common.routetable.warnings import PermissiveSetting
 from common.state.table_store import Revision
 from controlplane.authentication import Allowed, Caller
@@ -44,7 +45,7 @@ from controlplane.reading import Expected, read_body, read_model
 from controlplane.replicas.api import Service as Replicas
 from controlplane.replicas.api import arrival_of
 from controlplane.replicas.service import ReplicasService
-from controlplane.schemas import Digits, NoQuery, Page, PageQuery, rfc3339
+from controlplane.schemas import Digits, NoQuery, Page, PageQuery
 
 router = APIRouter(prefix="/v1/config", tags=["config"])
 

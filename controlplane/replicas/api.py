@@ -6,11 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
+from common.rfc3339 import rfc3339
 from controlplane.authentication import Allowed, Caller
 from controlplane.documentation import JUDGING, outcomes
 from controlplane.replicas.schemas import Arrival, Laggard, ReplicaItem, ReplicaPage
 from controlplane.replicas.service import Arrived, ReplicasService
-from controlplane.schemas import NoQuery, rfc3339
+from controlplane.schemas import NoQuery
 
 router = APIRouter(prefix="/v1/replicas", tags=["replicas"])
 

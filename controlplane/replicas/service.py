@@ -69,9 +69,12 @@ class ReplicasService:
         active = newest[0].revision if newest else 0
         now_ms = self._state.now_ms()
         return active, [
-            Replica(one, max(0, active - one.revision), max(0, now_ms - one.time_ms))
-            for one in await self._state.list_heartbeats()
+            Replica(one, max(0, active - one.revision), max(0, now_ms - one.time_ms)) for one in await self._alive()
         ]
+
+    async def _alive(self) -> list[Heartbeat]:
+        """What every replica says of itself. Whoever may write to the store could say what none does."""
+        return [one for one in await self._state.list_heartbeats() if one.revision >= 0]
 
     async def arrival(self, revision: int, timeout_s: float) -> Arrived:
         """Who serves a revision: as soon as every replica does, or when the time is over or the process ends.
@@ -83,7 +86,7 @@ class ReplicasService:
         arrived = Arrived(known=False)
         while True:
             with contextlib.suppress(StateUnavailable):
-                alive = await self._state.list_heartbeats()
+                alive = await self._alive()
                 arrived = Arrived(
                     tuple(one for one in alive if one.revision >= revision),
                     tuple(one for one in alive if one.revision < revision),

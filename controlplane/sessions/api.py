@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi import Query as InQuery
 
+from common.rfc3339 import rfc3339
 from common.state.administration import HANDLE_LENGTH
 from common.state.ports import Session
 from controlplane.authentication import Allowed, Caller
 from controlplane.documentation import JUDGING, outcomes
 from controlplane.paging import cursor_of, place_of
-from controlplane.schemas import NoQuery, Page, rfc3339
+from controlplane.schemas import NoQuery, Page
 from controlplane.sessions.schemas import Handle, Revoked, SessionItem, SessionQuery, SubjectQuery
-from controlplane.sessions.service import SessionsService
+from controlplane.sessions.service import ID_HASH, SessionsService
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
@@ -32,7 +32,6 @@ EXAMPLE_SESSION = {
     "idleExpiresAt": "2026-02-01T07:59:00.000Z",
     "expiresAt": "2026-02-01T20:00:00.000Z",
 }
-_ID_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def sessions_service(request: Request) -> SessionsService:
@@ -54,7 +53,7 @@ Service = Annotated[SessionsService, Depends(sessions_service)]
     ),
 )
 async def list_sessions(service: Service, _: Reader, query: Annotated[SessionQuery, InQuery()]) -> Page[SessionItem]:
-    found = await service.page(query.subject, place_of("session", query.cursor, _ID_HASH), query.limit)
+    found = await service.page(query.subject, place_of("session", query.cursor, ID_HASH), query.limit)
     following = None if found.next_after is None else cursor_of("session", found.next_after)
     return Page(items=[_item(session) for session in found.sessions], next_cursor=following)
 

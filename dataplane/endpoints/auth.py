@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from common.identity.principal import Principal
+from common.rfc3339 import rfc3339
 from common.state.ports import StateUnavailable
 from dataplane.authentication.cookies import LoginCookie, session_ids, values_of
 from dataplane.authentication.redirects import safe_redirect
@@ -136,8 +136,8 @@ class AuthEndpoints:
                 "subject": session.subject,
                 "email": session.email,
                 "roles": session.roles,
-                "expiresAt": _time(session.expires_at_ms),
-                "idleExpiresAt": _time(min(session.idle_expires_at_ms, session.expires_at_ms)),
+                "expiresAt": rfc3339(session.expires_at_ms),
+                "idleExpiresAt": rfc3339(min(session.idle_expires_at_ms, session.expires_at_ms)),
             },
         )
 
@@ -188,8 +188,3 @@ def _parameters(query: str) -> dict[str, str]:
     """The parameters that were sent once. One that was sent twice has no value that two readers would agree on."""
     sent = parse_qs(query[1:], keep_blank_values=True)
     return {name: values[0] for name, values in sent.items() if len(values) == 1}
-
-
-def _time(at_ms: int) -> str:
-    """RFC 3339, UTC, milliseconds."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -35,4 +35,4 @@ async def challenge_reply(store: ChallengeStore, path: str) -> Reply:
     if answer is None:
         raise GatewayError("not_found", "no challenge of this token is published")
     headers = ((b"content-type", b"application/octet-stream"), (b"cache-control", b"no-store"))
-    return Reply(200, headers, answer.encode("ascii"))
+    return Reply(200, headers, answer.encode())

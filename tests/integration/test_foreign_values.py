@@ -227,6 +227,30 @@ async def test_a_listed_session_that_is_not_ours_is_passed_over_and_not_revoked(
     assert (await state.list_audit(None, 10)).entries == ()
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *GARBAGE,
+        f'h1 {"9" * 16} ["r",1,""]',
+        'h1 -5 ["r",1,""]',
+        'h1 5 ["r",1.5,""]',
+        'h1 5 ["r",true,""]',
+        'h1 5 ["r",1,null]',
+        'h1 5 ["r",1]',
+    ],
+    ids=str,
+)
+async def test_a_heartbeat_that_is_not_ours_is_passed_over(
+    server: Redis, state: RedisState, watch: Recording, value: str
+) -> None:
+    await state.beat("r", 1, "", 60_000)
+    await state.beat("s", 1, "", 60_000)
+    plant(server, Keys("gateway").heartbeat("r"), value)
+    watch.operations.clear()
+    assert [each.replica for each in await state.list_heartbeats()] == ["s"]
+    assert watch.operations == [("list_heartbeats", "foreign")]
+
+
 async def test_a_text_that_no_store_can_hold_is_refused_and_changes_nothing(server: Redis, state: RedisState) -> None:
     bad = replace(ENTRY, target="\ud800")
     await state.create_session(session(hashed(1)))

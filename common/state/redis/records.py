@@ -67,7 +67,9 @@ def read_heartbeat_record(value: bytes) -> Heartbeat:
         heartbeat = Heartbeat(replica, revision, last_error, int(time_ms))
     except (ValueError, TypeError, AttributeError):
         raise Foreign("a heartbeat") from None
-    if mark != b"h1" or type(revision) is not int or not _are_text(replica, last_error):
+    if mark != b"h1" or not time_ms.isdigit() or len(time_ms) > 15:
+        raise Foreign("a heartbeat")
+    if type(revision) is not int or not _are_text(replica, last_error):
         raise Foreign("a heartbeat")
     return heartbeat
 

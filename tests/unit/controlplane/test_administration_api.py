@@ -11,6 +11,7 @@ from common.state.coordination import Heartbeat
 from common.state.ports import NewSession, StateUnavailable
 from common.state.table_store import NewAuditEntry, Revision
 from controlplane.replicas.service import ReplicasService
+from controlplane.sessions.service import LOOKED_THROUGH_MAX
 from tests.support.control import Control, error_of, problems_of, route_table
 
 
@@ -336,3 +337,44 @@ async def test_no_credential_leaves_by_any_answer_or_line() -> None:
     whole = json.dumps(texts) + b"".join(control.lines).decode()
     assert hashed(7) not in whole
     assert "token-0123456789" not in whole
+
+
+@pytest.mark.parametrize("limit", [1, 2, 200])
+async def test_what_no_gateway_stored_hides_no_session(limit: int) -> None:
+    """Who broke into a gateway may write sessions, but not keep operators from seeing the others."""
+    control = Control()
+    strange = ["", "!", "zz<script>", hashed(1).upper() + "g", hashed(1) + "\n", f"{hashed(1)}0", "g" * 4_096]
+    for id_hash in (*strange, *(f"{hashed(1)}/{number}" for number in range(9))):
+        await sign_in(control, "nobody", id_hash)
+    for number in range(1, 4):
+        await sign_in(control, "ada", hashed(number))
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        answer = await control.send("GET", f"/v1/sessions?limit={limit}{cursor}", token="read")
+        assert answer.status_code == 200
+        seen += [item["handle"] for item in answer.json()["items"]]
+        if answer.json()["nextCursor"] is None:
+            break
+        cursor = f"&cursor={answer.json()['nextCursor']}"
+    assert seen == [hashed(number)[:16] for number in range(1, 4)]
+
+
+async def test_a_store_full_of_what_no_gateway_stored_is_told_and_not_gone_through_for_ever() -> None:
+    control = Control()
+    for number in range(2 * LOOKED_THROUGH_MAX + 1):
+        await sign_in(control, "nobody", f"strange {number}")
+    assert error_of(await control.send("GET", "/v1/sessions?limit=1", token="read")) == (503, "state_unavailable")
+    assert "no gateway's" in control.events()[-1]["detail"]
+
+
+async def test_a_replica_that_cannot_be_hides_none() -> None:
+    control = Control()
+    await control.put(route_table(), 0)
+    for replica, revision in (("forged", -1), ("gateway-1", 1)):
+        await control.state.beat(replica, revision, "", 60_000)
+    page = (await control.send("GET", "/v1/replicas", token="read")).json()
+    assert [item["replica"] for item in page["items"]] == ["gateway-1"]
+    path, headers = "/v1/config?wait=replicas&timeoutMs=0", {"if-match": '"1"'}
+    written = (await control.send("PUT", path, route_table("a"), headers=headers)).json()
+    assert [one["replica"] for one in written["replicas"]["lagging"]] == ["gateway-1"]
