@@ -21,12 +21,13 @@ from tests.support.processes import Children
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
-DEMO, OWN = re.split(r"^## .*$", (ROOT / "docs/quickstart.md").read_text(), flags=re.MULTILINE)[1:]
+DEMO, OWN, LOGIN = re.split(r"^## .*$", (ROOT / "docs/quickstart.md").read_text(), flags=re.MULTILINE)[1:]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
 
 
 def lines_of(section: str) -> list[str]:
-    return [line for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
 
 
 def is_set_up(venv: Path) -> bool:
@@ -59,7 +60,7 @@ def test_a_gateway_of_ones_own_starts_with_the_commands_of_the_page(children: Ch
     (table,) = re.findall(r"```json\n(.*?)```", OWN, re.DOTALL)
     (tmp_path / "routes.json").write_text(table)
     (tmp_path / ".venv").symlink_to(sys.prefix)
-    *before, serve = lines_of(OWN)
+    *before, last = lines_of(OWN)
     assert len(before) >= 2
     for command in before:
         done = subprocess.run(
@@ -74,13 +75,27 @@ def test_a_gateway_of_ones_own_starts_with_the_commands_of_the_page(children: Ch
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         assert " explain " not in command or "everything" in done.stdout
 
-    port = free_port()
-    environment = {**ENVIRONMENT, "GATEWAY_PORT": str(port)}
-    gateway = children.start(["sh", "-c", f"exec env {serve}"], env=environment, cwd=tmp_path)
-    gateway.wait_for_line('"msg":"listening"', within_s=30)
+    port = serve(children, tmp_path, command=last)
     require_program("curl")
     (question,) = re.findall(r"`(curl http://localhost:8080/[^`]*)`", OWN)
     told = subprocess.run(
         question.replace("8080", str(port)).split(), capture_output=True, text=True, timeout=30, check=True
     ).stdout
     assert json.loads(told)["config"]["loaded"] is True
+
+    # Then with a login. The provider of the page is nobody's, and is not asked before somebody logs in.
+    (tmp_path / "routes.json").write_text(table.replace('"none"', '"session"'))
+    (tmp_path / "client-secret").write_text("of-the-client-0123456789")
+    (command,) = lines_of(LOGIN)
+    address = f"http://localhost:{serve(children, tmp_path, command=command)}/"
+    answer = httpx.get(address, headers={"accept": "text/html"})
+    assert (answer.status_code, answer.headers["location"]) == (302, "/auth/login?redirect=%2F")
+
+
+def serve(children: Children, folder: Path, *, command: str) -> int:
+    """Run a command that serves; the port, which is another than the page's."""
+    port = free_port()
+    environment = {**ENVIRONMENT, "GATEWAY_PORT": str(port)}
+    gateway = children.start(["sh", "-c", f"exec env {command}"], env=environment, cwd=folder)
+    gateway.wait_for_line('"msg":"listening"', within_s=30)
+    return port
