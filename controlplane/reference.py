@@ -162,7 +162,7 @@ def _form(schema: dict[str, Any]) -> str:
 def _shape(name: str) -> str:
     if name.startswith("Page_"):
         return f"`items`, a list of {_shape(name.removeprefix('Page_').removesuffix('_'))}, and `nextCursor`"
-    return "[route table](route-table.md)" if name == "RouteTable" else f"[{name}](#{name.lower()})"
+    return "A [route table](route-table.md)" if name == "RouteTable" else f"[{name}](#{name.lower()})"
 
 
 def _bounds(schema: dict[str, Any]) -> Iterator[str]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,22 +11,12 @@ import pytest
 import yaml
 
 from tests.support.deployments import DEPLOY, ROOT
+from tests.support.site import build_site
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    program = Path(sys.executable).with_name("mkdocs")
-    built = subprocess.run(
-        [program, "build", "--strict", "--quiet", "-f", DEPLOY / "docs/mkdocs.yml", "-d", folder],
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    return folder
+    return build_site(tmp_path_factory.mktemp("site"))
 
 
 def named(entry: Any) -> Iterator[str]:
