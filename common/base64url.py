@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
+from binascii import b2a_base64
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def encode(data: bytes) -> bytes:
     """The characters that stand for `data`."""
-    return urlsafe_b64encode(data).rstrip(b"=")
+    return b2a_base64(data, newline=False).translate(_URL_SAFE, b"=")
 
 
 def decode(text: bytes) -> bytes:

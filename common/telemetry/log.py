@@ -27,6 +27,7 @@ from common.telemetry.redact import (
     safe_target,
     safe_text,
 )
+from common.values import remember
 
 Write = Callable[[bytes], object]
 Level = Literal["debug", "info", "warning", "error"]
@@ -228,26 +229,32 @@ def _user_agent(value: bytes) -> str:
     return _json(_short(value.decode("latin-1")))
 
 
-# What needs neither redaction nor escapes in JSON: such paths, and queries that were found to be so. A query that holds
-# a credential is never among them.
+# Targets that need neither redaction nor escapes in JSON are told by their characters, and by the names in their query,
+# which are remembered without the values: among these characters only a name, or a JWT, makes a value a credential.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~-]*+")
+_PLAIN_PAIR = r"[A-Za-z0-9._~-]*+(?:=[A-Za-z0-9._~-]*+)?+"
+_PLAIN_QUERY = re.compile(rf"\?{_PLAIN_PAIR}(?:&{_PLAIN_PAIR})*+")
+_VALUE = re.compile("=[^&]*")
 _PLAIN_MAX = 512
-_PLAIN_QUERIES_MAX = 1024
-_plain_queries = {""}
+_HARMLESS_MAX = 1024
+_harmless: dict[str, None] = {}
 
 
 def _target(path: str, query: str) -> str:
     """A target as a JSON string."""
-    plain = len(path) <= _PLAIN_MAX and "eyJ" not in path and _PLAIN_PATH.fullmatch(path) is not None
-    if plain and query in _plain_queries:
-        return f'"{path}{query}"'
     target = path + query
-    shown = _json(redact_target(target) if len(target) <= TEXT_MAX and target.isprintable() else safe_target(target))
-    if plain and len(query) <= _PLAIN_MAX and shown == f'"{target}"':
-        if len(_plain_queries) >= _PLAIN_QUERIES_MAX:
-            _plain_queries.intersection_update({""})
-        _plain_queries.add(query)
-    return shown
+    names = None
+    if len(target) <= _PLAIN_MAX and "eyJ" not in target and _PLAIN_PATH.fullmatch(path) is not None:
+        if not query:
+            return f'"{target}"'
+        if _PLAIN_QUERY.fullmatch(query) is not None:
+            names = _VALUE.sub("=", query)
+            if names in _harmless:
+                return f'"{target}"'
+    shown = redact_target(target) if len(target) <= TEXT_MAX and target.isprintable() else safe_target(target)
+    if names is not None and shown == target:
+        remember(_harmless, names, None, _HARMLESS_MAX)
+    return _json(shown)
 
 
 def _name(name: str) -> str:

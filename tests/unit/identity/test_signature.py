@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from joserfc import jws
 from joserfc.jwk import ECKey, OctKey
 
@@ -19,6 +20,7 @@ from common.identity.signature import (
     IdentityInvalid,
     IdentitySigner,
     SigningKeyInvalid,
+    _raw,
     identity_payload,
     load_key,
     new_private_key_pem,
@@ -243,3 +245,9 @@ def test_no_part_of_the_key_is_in_a_repr() -> None:
     body = "".join(PEM.splitlines()[1:-1])
     assert body[:20] not in repr(SIGNER)
     assert body[:20] not in repr(vars(SIGNER))
+
+
+@pytest.mark.parametrize("r", [1, 0x7F, 0x80, 2**248 - 1, 2**255, 2**256 - 1])
+@pytest.mark.parametrize("s", [1, 0x80, 2**255 - 1, 2**256 - 1])
+def test_a_signatures_integers_are_written_at_full_length(r: int, s: int) -> None:
+    assert _raw(encode_dss_signature(r, s)) == r.to_bytes(32, "big") + s.to_bytes(32, "big")

@@ -132,10 +132,21 @@ def test_a_callers_control_characters_and_megabytes_stay_out() -> None:
             assert len(value) < 2_200
 
 
-def test_a_query_that_is_remembered_as_plain_hides_nothing_behind_another_path() -> None:
+def test_a_query_whose_names_are_remembered_hides_nothing_behind_another_value_or_path() -> None:
+    queries = (
+        "?page=2",
+        "?page=3",
+        "?token",
+        "?token=x",
+        "?a=token",
+        "?a=token=x",
+        "?a=eyJhbGciOiJub25lIn0.x.",
+        "?a&b=",
+    )
     for path in ("/a", "/b/eyJhbGciOiJub25lIn0.x.", "/c;token=x", '/d"e', "/f\\g"):
-        for query in ("?page=2", "?code=x", "?page=2", '?q="', "?page=%22"):
-            assert line(path=path, query=query)["path"] == safe_target(path + query)
+        for query in (*queries, '?page="', "?page=%22", "?page=a://b:c@d", f"?page={'x' * 3000}", "?" + "a=b&" * 100):
+            for _ in range(2):
+                assert line(path=path, query=query)["path"] == safe_target(path + query)
 
 
 @given(st.text(st.characters(codec="ascii"), max_size=40), st.text(st.characters(codec="ascii"), max_size=40))
