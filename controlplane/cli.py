@@ -6,6 +6,7 @@ import os
 
 import typer
 
+from common.programs import run_program
 from controlplane import migrate_command
 
 HELP = """Run the control plane, configured by GATEWAY_CONTROL_* variables.
@@ -65,4 +66,4 @@ def run() -> int:
 
 def main() -> None:
     """The program `gateway-control`."""
-    build()(prog_name="gateway-control")
+    run_program(build(), "gateway-control")

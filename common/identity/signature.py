@@ -106,8 +106,8 @@ def new_private_key_pem() -> str:
 
 def load_key(private_key_pem: str) -> ec.EllipticCurvePrivateKey:
     """The P-256 key in a PEM, where `\\n` may stand for a line's end. Raises `SigningKeyInvalid`."""
-    text = private_key_pem.replace("\\n", "\n").encode()
     try:
+        text = private_key_pem.replace("\\n", "\n").encode()
         key = serialization.load_pem_private_key(text, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         # The library's own message is dropped: it may quote what it could not parse.

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from common.routetable.document import MAX_TABLE_BYTES
+from common.telemetry.redact import escape_controls
 
 
 class Unreadable(Exception):
@@ -24,4 +25,4 @@ def read_given_file(file: str) -> bytes:
             return stream.read(MAX_TABLE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        raise Unreadable(f"{file} cannot be read: {reason or error}") from None
+        raise Unreadable(f"{escape_controls(file)} cannot be read: {reason or error}") from None

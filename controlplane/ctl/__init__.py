@@ -12,13 +12,7 @@ from __future__ import annotations
 
 def main() -> None:
     """The program `gatewayctl`."""
-    import io
-    import sys
-
+    from common.programs import run_program
     from controlplane.ctl.app import build
 
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A locale that lacks a character is no reason to say nothing.
-            stream.reconfigure(errors="backslashreplace")
-    build()(prog_name="gatewayctl")
+    run_program(build(), "gatewayctl")

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from controlplane.ctl.failures import CtlError, Refused, Unreached
+from controlplane.ctl.failures import CtlError, Refused, Unreached, WrongUsage
 
 if TYPE_CHECKING:
     from common.settings.ctl import CtlSettings
@@ -131,6 +131,9 @@ class Api:
         except httpx.HTTPError as error:
             told = self._cut_off(error)
             raise Unreached(f"{told} {UNCERTAIN}" if changes else told) from None
+        except UnicodeEncodeError:
+            # Of the query, before anything was sent: what else goes into a request is ASCII or bytes.
+            raise WrongUsage("An argument is not text in UTF-8.") from None
         except KeyboardInterrupt:
             raise (Unreached(f"Interrupted. {UNCERTAIN}") if changes else CtlError("Interrupted.")) from None
 

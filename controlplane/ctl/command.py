@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.programs import give_up_stdout
 from common.telemetry.redact import escape_controls
-from controlplane.ctl.screen import Screen, give_up_stdout
+from controlplane.ctl.screen import Screen
 
 if TYPE_CHECKING:
     from controlplane.ctl.client import Api

@@ -6,8 +6,6 @@ Colour is for terminals, and only without NO_COLOR.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -171,13 +169,6 @@ def write(text: str, *, to_stderr: bool = False) -> None:
     closed pipe) is an error here and not later.
     """
     typer.echo(text.encode("utf-8"), nl=False, err=to_stderr)
-
-
-def give_up_stdout() -> None:
-    """Throw away what is left to be written: at the end of the program it would fail once more."""
-    with contextlib.suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
 
 
 def _console(stream: TextIO) -> Console:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.programs import run_program
+
 if TYPE_CHECKING:
     from common.settings.secret import Secret
     from dataplane.accessservice.conformance import Pair, Target
@@ -38,7 +40,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 def main() -> None:
     """The program `gateway-access`."""
-    app(prog_name="gateway-access")
+    run_program(app, "gateway-access")
 
 
 @app.command(help=HELP, no_args_is_help=True)

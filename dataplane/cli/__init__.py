@@ -5,6 +5,7 @@ from __future__ import annotations
 
 def main() -> None:
     """The program `gateway`."""
+    from common.programs import run_program
     from dataplane.cli.app import build
 
-    build()()
+    run_program(build(), "gateway")

@@ -9,6 +9,7 @@ import orjson
 import typer
 
 from common.routetable.given_file import Unreadable, read_given_file
+from common.telemetry.redact import escape_controls
 
 if TYPE_CHECKING:
     from common.routetable.problems import Problem
@@ -88,6 +89,7 @@ def _print(
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
+    file = escape_controls(file)
     for problem in problems:
         console.print(
             Text.assemble(("error    ", "bold red"), (problem.path or "document", "bold"), f": {problem.message}")

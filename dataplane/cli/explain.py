@@ -9,6 +9,7 @@ import orjson
 import typer
 
 from common.routetable.given_file import Unreadable, read_given_file
+from common.telemetry.redact import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,6 +60,7 @@ def register(app: typer.Typer) -> None:
         try:
             table = load_route_table(text, DeploymentDefaults())
         except RouteTableInvalid as invalid:
+            file = escape_controls(file)
             typer.echo(f"gateway explain: {file} is invalid: {invalid}. See: gateway check {file}", err=True)
             raise typer.Exit(1) from None
         explanation = explain(table, host, path, method)

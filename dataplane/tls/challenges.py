@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from common.programs import run_program
 from common.settings.challenges import ChallengesSettings, load_challenges_settings
 from common.settings.errors import SettingsInvalid
 from common.state.open import StateOptions, open_state
@@ -69,7 +70,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 
 def main() -> None:
     """The program `gateway-challenges`."""
-    app(prog_name="gateway-challenges")
+    run_program(app, "gateway-challenges")
 
 
 @app.command(help=HELP)
