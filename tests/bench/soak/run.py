@@ -42,6 +42,8 @@ LOGIN_EVERY_S = 3.0
 SAMPLE_EVERY_S = 30.0
 QUIET_S = 60.0
 """After the load, until every timeout is over and nothing may be left."""
+EXECUTOR = min(32, (os.cpu_count() or 1) + 4)
+"""Threads of asyncio's own, which are started when there is work for them, and kept."""
 GAUGES = ("gateway_connections", "gateway_active_requests", "gateway_active_exchanges", "gateway_websockets")
 
 EXPLANATION = """\
@@ -63,6 +65,9 @@ class Sample:
     files: int
     cpu_s: float
     gauges: dict[str, float]
+    malloc_held: int
+    malloc_used: int
+    """Of the C library: what it took from the system, and what of it is in use (0 without glibc)."""
     waiting: dict[str, int]
     """Where tasks stand, and how many of them."""
     kinds: dict[str, int] = field(repr=False)
@@ -187,6 +192,8 @@ def _sample(on: Setting, it: Started, minute: float) -> Sample:
         files=held["files"],
         cpu_s=cpu_s(it.pid),
         gauges={name: float(re.findall(rf"^{name} (\S+)$", metrics, re.MULTILINE)[0]) for name in GAUGES},
+        malloc_held=held.get("malloc_held", 0),
+        malloc_used=held.get("malloc_used", 0),
         waiting=held["waiting"],
         kinds=held["kinds"],
         lines=held.get("lines", {}),
@@ -217,8 +224,7 @@ def judged(before: Sample, samples: Sequence[Sample], after: Sample, minutes: fl
     pooled = after.kinds.get("dataplane.upstream.connection.UpstreamConnection", 0)
     files = f"{after.files} files open, {before.files} before; {pooled} are connections kept to upstreams"
     verdicts.append((after.files - pooled <= before.files, files))
-    threads = max(each.threads for each in first)
-    verdicts.append((after.threads <= threads, f"{after.threads} threads, {threads} in the fifth minute"))
+    verdicts.append((after.threads <= before.threads + EXECUTOR, f"{after.threads} threads, {before.threads} before"))
     return verdicts
 
 
@@ -243,7 +249,8 @@ def _grown(samples: Sequence[Sample], minutes: float) -> str:
 
 def _line(sample: Sample) -> str:
     gauges = ", ".join(f"{name.removeprefix('gateway_')} {count:.0f}" for name, count in sample.gauges.items())
-    return f"{sample.minute:.1f} min: {sample.rss / 2**20:.1f} MiB, {sample.blocks} blocks, {gauges}"
+    malloc = f"malloc {sample.malloc_used >> 20} of {sample.malloc_held >> 20} MiB"
+    return f"{sample.minute:.1f} min: {sample.rss / 2**20:.1f} MiB, {malloc}, {sample.blocks} blocks, {gauges}"
 
 
 def _table(before: Sample, samples: Sequence[Sample], after: Sample) -> str:

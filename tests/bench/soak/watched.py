@@ -7,6 +7,7 @@ With `BENCH_TRACE=1`, the lines of the program that hold the most memory come wi
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -37,6 +38,7 @@ def held() -> dict[str, Any]:
         "tasks": len(tasks),
         "waiting": Counter(map(where, tasks)),
         "objects": sum(kinds.values()),
+        **malloc(),
         "threads": threading.active_count(),
         "files": len(list(Path("/proc/self/fd").iterdir())),
     }
@@ -44,6 +46,26 @@ def held() -> dict[str, Any]:
         lines = tracemalloc.take_snapshot().statistics("lineno")[:MOST]
         told["lines"] = {f"{each.traceback[0].filename}:{each.traceback[0].lineno}": each.size for each in lines}
     return told
+
+
+class _Mallinfo(ctypes.Structure):
+    """`struct mallinfo2` of glibc (mallinfo(3))."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "ford", "keep")
+    )
+
+
+def malloc() -> dict[str, int]:
+    """Bytes that the C library holds, and that are in use: Python's arenas, OpenSSL, uvloop. Nothing without glibc."""
+    try:
+        mallinfo = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return {}
+    mallinfo.restype = _Mallinfo
+    told = mallinfo()
+    return {"malloc_held": told.arena + told.hblkhd, "malloc_used": told.uordblks + told.hblkhd}
 
 
 def where(task: Task[Any]) -> str:
