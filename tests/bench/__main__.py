@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.bench [compare|micro|overload|scale|soak|state|tls|websocket|workers] …`."""
+"""The command line: `python -m tests.bench WHAT …`; see `--help`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from pathlib import Path
 
 from tests.bench.compare import compare
 from tests.bench.contenders import CONTENDERS, chosen
+from tests.bench.growth import GROWTH
 from tests.bench.machine import BenchError, say
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    kinds = ("compare", "micro", "overload", "scale", "soak", "state", "tls", "websocket", "workers")
+    kinds = ("compare", "growth", "micro", "overload", "scale", "soak", "state", "tls", "websocket", "workers")
     parser.add_argument("what", nargs="?", choices=kinds, default="compare")
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender is timed (%(default)s)")
     parser.add_argument("--seconds", type=int, default=3, help="how long each time (%(default)s)")
-    parser.add_argument("--only", default="", help=f"contenders: {','.join(each.name for each in CONTENDERS)}")
+    parser.add_argument(
+        "--only",
+        default="",
+        help=f"contenders: {','.join(each.name for each in CONTENDERS)}; of growth: {','.join(GROWTH)}",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="compare, growth: draw what was measured")
     parser.add_argument("--slots", type=int, default=100, help="overload: slots for an upstream (%(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="soak: how long (%(default)s)")
     parser.add_argument("--trace", action="store_true", help="soak: tell which lines hold the memory; much slower")
@@ -47,6 +53,17 @@ def main() -> int:
 
             slots, short = options.slots, options.short
             overload(rounds=rounds, seconds=seconds, slots=slots, short=short, json_file=options.json)
+        elif options.what == "growth":
+            from tests.bench.growth.run import growth
+
+            growth(
+                only=options.only,
+                rounds=rounds,
+                seconds=seconds,
+                short=options.short,
+                json_file=options.json,
+                plots=options.plots,
+            )
         elif options.what == "soak":
             from tests.bench.soak.run import soak
 
@@ -66,7 +83,14 @@ def main() -> int:
 
             scale(short=options.short, json_file=options.json)
         else:
-            compare(chosen(options.only), rounds=rounds, seconds=seconds, short=options.short, json_file=options.json)
+            compare(
+                chosen(options.only),
+                rounds=rounds,
+                seconds=seconds,
+                short=options.short,
+                json_file=options.json,
+                plots=options.plots,
+            )
     except BenchError as error:
         say(f"The benchmark failed: {error}")
         return 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.bench import report
@@ -19,7 +19,9 @@ from tests.bench.machine import (
     say,
     version_of,
 )
+from tests.bench.plots import Bar, bars
 from tests.bench.stage import Started, stage
+from tests.bench.targets import middle
 
 MOSTLY_CACHED = 0.95
 """Of the decisions: one in five seconds is asked for anew, the rest is kept."""
@@ -32,7 +34,15 @@ where others used more than a twentieth of the machine: then CPU is the figure t
 repeat."""
 
 
-def compare(contenders: Sequence[Contender], *, rounds: int, seconds: int, short: bool, json_file: Path | None) -> None:
+def compare(
+    contenders: Sequence[Contender],
+    *,
+    rounds: int,
+    seconds: int,
+    short: bool,
+    json_file: Path | None,
+    plots: Path | None = None,
+) -> None:
     """Measure and print. Raises `BenchError` as soon as something is not as it must be."""
     raise_descriptor_limit()
     programs = ["nginx", "wrk", *(each.name for each in contenders if each.name == "haproxy")]
@@ -55,12 +65,33 @@ def compare(contenders: Sequence[Contender], *, rounds: int, seconds: int, short
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(report.as_json(machine, measured, peaks), indent=1) + "\n")
+    if plots is not None:
+        _draw(contenders, measured, plots)
     print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
     print(report.small_table(contenders, measured), end="\n\n")
     if not short:
         print(report.other_table(contenders, measured, peaks), end="\n\n")
     print(report.targets_table(measured), end="\n\n")
     print(EXPLANATION)
+
+
+def _draw(contenders: Sequence[Contender], measured: Mapping[tuple[str, str], Sequence[Sample]], folder: Path) -> None:
+    """Bars of what each contender does with the small answer over many connections."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, unit, of in (("requests", "requests a second", _rps), ("cpu", "CPU µs a request", _cpu)):
+        values = [
+            Bar(each.title, middle(measured[each.name, "small"], of), own=each.title.startswith("Wicketgate"))
+            for each in contenders
+        ]
+        (folder / f"compare-{name}.svg").write_text(bars("191 bytes, 32 connections", unit, values))
+
+
+def _rps(sample: Sample) -> float:
+    return sample.rps
+
+
+def _cpu(sample: Sample) -> float:
+    return sample.cpu_us
 
 
 def _measure(

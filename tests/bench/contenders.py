@@ -119,7 +119,8 @@ def _expect(true: object, otherwise: str) -> None:
         raise BenchError(otherwise)
 
 
-def _nginx(on: Field) -> Started:
+def plain_nginx(on: Field) -> Started:
+    """nginx as a plain proxy."""
     written = "\n".join(f"proxy_set_header {name} '{value}';" for name, value in WRITTEN_BY_PEERS.items())
     upstream = f"server 127.0.0.1:{on.stage.upstream.port}; keepalive 64; keepalive_requests 1000000000;"
     server = f"""
@@ -235,7 +236,7 @@ def _wicketgate(kind: str) -> Callable[[Field], Started]:
 
 
 CONTENDERS = (
-    Contender("nginx", "nginx, plain proxy", _nginx, check_peer, bodies=True),
+    Contender("nginx", "nginx, plain proxy", plain_nginx, check_peer, bodies=True),
     Contender("haproxy", "HAProxy, plain proxy", _haproxy, check_peer, bodies=True),
     Contender("bare", "Wicketgate, bare proxy", _wicketgate("bare"), check_bare, bodies=True),
     Contender("bare-h11", "Wicketgate, bare proxy, h11 alone", _wicketgate("bare-h11"), check_bare),

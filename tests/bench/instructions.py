@@ -32,16 +32,18 @@ class Cost:
     kept: float
 
 
-def cost_of_a_request(*, full: bool) -> Cost:
-    """Through the whole pipeline without sockets, with everything that can be remembered remembered."""
+def cost_of_a_request(*, full: bool, others: int = 0) -> Cost:
+    """Through the whole pipeline without sockets, with everything that can be remembered remembered; the table has so
+    many `others` beside the route that is asked for.
+    """
     with (
         TemporaryDirectory(prefix="wicketgate-bench-") as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        return runner.run(_cost(Path(folder), full=full))
+        return runner.run(_cost(Path(folder), full=full, others=others))
 
 
-async def _cost(folder: Path, *, full: bool) -> Cost:
+async def _cost(folder: Path, *, full: bool, others: int) -> Cost:
     counted = {"opcode": 0, "call": 0}
 
     def traced(frame: FrameType, event: str, _: object) -> Any:
@@ -51,7 +53,7 @@ async def _cost(folder: Path, *, full: bool) -> Cost:
         frame.f_trace_lines = False
         return traced
 
-    async with gateway(folder, full=full) as it:
+    async with gateway(folder, full=full, others=others) as it:
         callers = Callers()
         await callers.run(it, WARMED)
         gc.collect()

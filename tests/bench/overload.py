@@ -112,7 +112,7 @@ class _Gateway:
             "GATEWAY_METRICS_TOKEN": self._token,
             "GATEWAY_KEEPALIVE_TIMEOUT_MS": "600000",
         }
-        self.it = _start(on, "overload", f"http://127.0.0.1:{upstream}", environment)
+        self.it = start_bare(on, "overload", f"http://127.0.0.1:{upstream}", environment)
 
     def flood(self, factor: float, seconds: int) -> Step:
         rate = self._capacity * factor
@@ -156,7 +156,8 @@ class _Gateway:
         return {name: float(re.findall(rf"^{name} (\S+)$", text, re.MULTILINE)[0]) for name in names}
 
 
-def _start(on: Stage, name: str, upstream: str, environment: dict[str, str]) -> Started:
+def start_bare(on: Stage, name: str, upstream: str, environment: dict[str, str]) -> Started:
+    """A gateway in front of one upstream that authenticates nobody and limits nothing."""
     folder, port = on.folder / name, free_port()
     folder.mkdir()
     route = {"id": "app", "match": {"path": "/"}, "upstream": upstream, "auth": {"mode": "none"}}
@@ -177,7 +178,9 @@ def _start(on: Stage, name: str, upstream: str, environment: dict[str, str]) -> 
 
 def _callers(on: Stage, rounds: int, seconds: int) -> dict[int, list[Sample]]:
     field = Field(on)
-    contender = Contender("callers", "Wicketgate", lambda _: _start(on, "callers", on.upstream.origin, {}), check_bare)
+    contender = Contender(
+        "callers", "Wicketgate", lambda _: start_bare(on, "callers", on.upstream.origin, {}), check_bare
+    )
     it = ready(field, contender)
     found: dict[int, list[Sample]] = {}
     for number in range(1, rounds + 1):

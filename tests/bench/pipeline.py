@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -31,7 +30,7 @@ from dataplane.dev.accounts import MEMBER
 from dataplane.gateway import Gateway
 from dataplane.net.connection import DownstreamConnection
 from dataplane.upstream.connection import UpstreamConnection
-from tests.bench.steps import REQUEST, RESPONSE, SESSION_ID
+from tests.bench.steps import REQUEST, RESPONSE, SESSION_ID, document_of, services
 
 CONNECTIONS = 32
 
@@ -138,9 +137,11 @@ async def _dial(gateway: Gateway, upstream: Upstream) -> UpstreamConnection:
 
 
 @asynccontextmanager
-async def gateway(folder: Path, *, full: bool, **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway whose upstream and Access answer at once, and that knows the session of the member's requests."""
-    (folder / "routes.json").write_text(json.dumps({"version": 2, "routes": [FULL if full else BARE]}))
+async def gateway(folder: Path, *, full: bool, others: int = 0, **settings: Any) -> AsyncIterator[Gateway]:
+    """A gateway whose upstream and Access answer at once, and that knows the session of the member's requests. Its
+    table has so many `others` beside their route.
+    """
+    (folder / "routes.json").write_bytes(document_of([*services(others), FULL if full else BARE]))
     chosen = replace(
         GatewaySettings(host="127.0.0.1", port=0, config=folder / "routes.json", public_url="http://app.example.com"),
         access_url="http://127.0.0.1:10",
@@ -167,22 +168,24 @@ async def spent_on(it: Gateway, *, requests: int, connections: int = CONNECTIONS
 
 
 async def _measure(
-    folder: Path, *, full: bool, vary: bool, fast_lane: bool, requests: int, repeats: int
+    folder: Path, *, full: bool, vary: bool, requests: int, repeats: int, **settings: Any
 ) -> list[float]:
-    async with gateway(folder, full=full, rate_limit_route_max=0, http_fast_lane=fast_lane) as it:
+    async with gateway(folder, full=full, rate_limit_route_max=0, **settings) as it:
         callers = Callers(vary=vary)
         await callers.run(it, max(requests // 4, CONNECTIONS))
         return [(await callers.run(it, requests)).cpu_us for _ in range(repeats)]
 
 
-def pipeline_us(*, full: bool, vary: bool = False, fast_lane: bool = True, requests: int, repeats: int) -> list[float]:
+def pipeline_us(
+    *, full: bool, vary: bool = False, fast_lane: bool = True, others: int = 0, requests: int, repeats: int
+) -> list[float]:
     """CPU microseconds a request, one figure a repetition; with `full`, session, decision, signature and log line."""
     with (
         TemporaryDirectory(prefix="wicketgate-bench-") as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        measured = _measure(Path(folder), full=full, vary=vary, fast_lane=fast_lane, requests=requests, repeats=repeats)
-        return runner.run(measured)
+        settings = {"http_fast_lane": fast_lane, "others": others}
+        return runner.run(_measure(Path(folder), full=full, vary=vary, requests=requests, repeats=repeats, **settings))
 
 
 def _hash() -> str:

@@ -44,7 +44,7 @@ master_process off;
 {user}
 pid {folder}/nginx.pid;
 error_log stderr warn;
-events {{ worker_connections 4096; }}
+events {{ worker_connections 16384; }}
 http {{
   access_log off;
   client_body_temp_path {folder}/body;

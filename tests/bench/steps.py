@@ -7,9 +7,9 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from common.identity.headers import IdentityFields
 from common.identity.principal import Principal
@@ -67,15 +67,33 @@ def at_once(work: Awaitable[T]) -> T:
     raise AssertionError("the step waited")
 
 
-def table_of(routes: int) -> RouteTable:
-    """A table of services beside each other, each with a workspace in its path."""
-    listed = [
-        {"id": f"svc-{n}", "match": {"path": f"/svc-{n}/{{workspace}}/"}, "upstream": "http://app.internal:3000"}
-        for n in range(routes - 1)
-    ]
-    listed.append({**_ROUTE, "match": {"path": "/workspaces/{workspaceId}/"}})
-    document = {"version": 2, "defaults": {"auth": {"mode": "none"}}, "routes": listed}
-    return load_route_table(json.dumps(document).encode(), DeploymentDefaults(access_cache_ttl_ms=3_600_000))
+def services(count: int) -> list[dict[str, Any]]:
+    """Routes of services beside each other, each with a workspace in its path, where nobody is authenticated. Short
+    ones: a table of 100 000 is to be no larger than a document may be.
+    """
+    match = "/svc-%d/{w}/"
+    return [{"id": f"svc-{n}", "match": {"path": match % n}, "upstream": "http://app:80"} for n in range(count)]
+
+
+def document_of(routes: Sequence[dict[str, Any]]) -> bytes:
+    """A table as a document."""
+    document = {"version": 2, "defaults": {"auth": {"mode": "none"}}, "routes": routes}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def paths_of(routes: int) -> list[str]:
+    """A path for each of its routes."""
+    return [f"/svc-{n}/{WORKSPACE_ID}/items" for n in range(routes - 1)] + [PATH]
+
+
+def routes_of(count: int) -> list[dict[str, Any]]:
+    """As many services, the last of them the demo's workspaces."""
+    return [*services(count - 1), {**_ROUTE, "match": {"path": "/workspaces/{workspaceId}/"}}]
+
+
+def table_of(count: int) -> RouteTable:
+    """The same, compiled."""
+    return load_route_table(document_of(routes_of(count)), DeploymentDefaults(access_cache_ttl_ms=3_600_000))
 
 
 _ROUTE = {
@@ -115,7 +133,7 @@ class Steps:
     def route_match(self, routes: int) -> Step:
         """Every route of the table in turn, so that no cache holds just the one that is asked for."""
         table = table_of(routes)
-        paths = itertools.cycle([f"/svc-{n}/{WORKSPACE_ID}/items" for n in range(routes - 1)] + [PATH])
+        paths = itertools.cycle(paths_of(routes))
         return lambda: table.match("app.example.com", next(paths), "GET")
 
     def request_headers(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Callers who do not wait for each other: `paced_load.py PORT PATH`.
+"""Callers who do not wait for each other: `paced_load.py PORT PATH [HEADER …]`.
 
 Requests fall due at a fixed rate, whatever became of those before (an open loop), each on a connection of which nothing
 is awaited; one that finds none goes out as soon as there is one, and its delay is counted. Prints `ready`; then, for
@@ -49,9 +49,10 @@ def whole(data: bytes) -> tuple[int, bool] | None:
 class Load:
     """The callers of one run."""
 
-    def __init__(self, port: int, path: str, connections: int) -> None:
+    def __init__(self, port: int, path: str, headers: list[str], connections: int) -> None:
         self._port = port
-        self._request = f"GET {path} HTTP/1.1\r\nhost: bench\r\naccept: application/json\r\n\r\n".encode()
+        lines = "".join(f"{header}\r\n" for header in ("host: bench", "accept: application/json", *headers))
+        self._request = f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()
         self._poll = select.epoll()
         self._callers: dict[int, Caller] = {}
         self._idle: deque[Caller] = deque()
@@ -149,12 +150,12 @@ class Load:
         self._open()
 
 
-def main(port: int, path: str) -> None:
+def main(port: int, path: str, headers: list[str]) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         rate, seconds, connections = line.split()
-        print(json.dumps(Load(port, path, int(connections)).run(float(rate), float(seconds))), flush=True)
+        print(json.dumps(Load(port, path, headers, int(connections)).run(float(rate), float(seconds))), flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -109,9 +109,9 @@ async def _measure(store: Store, moves: ServerTime, kind: str, entries: int) -> 
     await state.start()
     if isinstance(state, PostgresState) and state._sweeping is not None:
         state._sweeping.cancel()  # It is swept below, and timed.
-    before = await _size(store, kind)
-    await _fill(state, kind, entries)
-    size = await _size(store, kind) - before
+    before = await size(store, kind)
+    await fill(state, kind, entries)
+    took = await size(store, kind) - before
     cpu = family_cpu_s(pid)
     await _until_gone(store, state, kind, look_once=isinstance(store.server, Redis))
     idle = family_cpu_s(pid) - cpu
@@ -119,14 +119,14 @@ async def _measure(store: Store, moves: ServerTime, kind: str, entries: int) -> 
     cpu, began = family_cpu_s(pid), time.monotonic()
     steps, longest = await _until_gone(store, state, kind)
     figures = Figures(
-        store.name, kind, entries, size / entries, idle, time.monotonic() - began, family_cpu_s(pid) - cpu, steps,
+        store.name, kind, entries, took / entries, idle, time.monotonic() - began, family_cpu_s(pid) - cpu, steps,
         longest * 1000,
     )  # fmt: skip
     await state.close()
     return figures
 
 
-async def _fill(state: ControlState, kind: str, entries: int) -> None:
+async def fill(state: ControlState, kind: str, entries: int) -> None:
     makes: Callable[[int], Awaitable[object]]
     if kind == "session":
 
@@ -166,7 +166,7 @@ async def _gone(store: Store, state: ControlState, kind: str) -> bool:
     return "expires=0" in told or "keys=" not in told
 
 
-async def _size(store: Store, kind: str) -> int:
+async def size(store: Store, kind: str) -> int:
     if isinstance(store.server, Redis):
         told = dict(line.split(":", 1) for line in store.server.cli("INFO", "memory").splitlines() if ":" in line)
         return int(told["used_memory"])

@@ -56,7 +56,7 @@ def _start(children: Children, folder: Path, pair: tuple[int, int] | None) -> tu
         os.sched_setaffinity(0, {pair[1]})  # What is started from here inherits it.
     redis = start_redis(children, folder / "redis")
     postgres = start_postgres(children, folder / "postgres")
-    _trust(postgres)
+    trust(postgres)
     asyncio.run(postgres.migrate())
     if pair is not None:
         os.sched_setaffinity(0, {pair[0]})
@@ -67,7 +67,7 @@ def _start(children: Children, folder: Path, pair: tuple[int, int] | None) -> tu
     )
 
 
-def _trust(server: Postgres) -> None:
+def trust(server: Postgres) -> None:
     """Let connections be made without a password: the proof of one costs more than many operations."""
     (server.folder / "pg_hba.conf").write_text("host all all 127.0.0.1/32 trust\n")
     server.signal(signal.SIGHUP)
