@@ -2,7 +2,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help dev check format test bench migrate lock build docs sbom clean
+.PHONY: help dev check format test bench migrate lock audit build docs sbom clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,10 +35,14 @@ COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 
 
 lock: ## Pin every Python package again, with hashes and without addresses (needs uv)
 	$(COMPILE) --output-file requirements.lock
-	$(COMPILE) --group test --group bench --constraint requirements.lock --output-file requirements-test.lock
+	$(COMPILE) --extra otel --constraint requirements.lock --output-file requirements-otel.lock
+	$(COMPILE) --group test --group bench --constraint requirements-otel.lock --output-file requirements-test.lock
 	$(COMPILE:pyproject.toml=) --group build --constraint requirements-test.lock --output-file requirements-build.lock
 	$(COMPILE:pyproject.toml=) --group node --output-file requirements-node.lock
 	$(COMPILE:pyproject.toml=) --group audit --output-file requirements-audit.lock
+
+audit: ## Look for known vulnerabilities of what is locked (asks a service on the network)
+	@deploy/run audit
 
 build: ## Make wheel and sdist in dist/
 	@$(VENV)/bin/python -m hatchling build
@@ -51,5 +55,5 @@ sbom: ## Write dist/sbom.json, the bill of materials (CycloneDX)
 	@$(VENV)/bin/cyclonedx-py requirements requirements.lock --output-reproducible --of JSON -o dist/sbom.json
 
 clean: ## Remove what the other targets made in this folder
-	rm -rf $(VENV) tests/support/node/node_modules docs/examples/upstream_identity/node_modules
+	rm -rf $(VENV) $(VENV)-audit tests/support/node/node_modules docs/examples/upstream_identity/node_modules
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

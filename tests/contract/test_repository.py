@@ -18,6 +18,7 @@ from tests.support.counterparts import require_package
 ROOT = Path(__file__).parents[2]
 LOCKS = (
     "requirements.lock",
+    "requirements-otel.lock",
     "requirements-test.lock",
     "requirements-build.lock",
     "requirements-node.lock",
@@ -128,6 +129,7 @@ def test_the_locks_hold_every_declared_dependency_in_its_range() -> None:
     groups = project["dependency-groups"]
     wanted = {
         "requirements.lock": project["project"]["dependencies"],
+        "requirements-otel.lock": project["project"]["optional-dependencies"]["otel"],
         "requirements-test.lock": [*project["project"]["dependencies"], *groups["test"], *groups["bench"]],
         "requirements-build.lock": groups["build"],
         "requirements-node.lock": groups["node"],
@@ -142,8 +144,10 @@ def test_the_locks_hold_every_declared_dependency_in_its_range() -> None:
 
 
 def test_tests_run_on_the_versions_that_are_deployed() -> None:
-    deployed, tested = _pins("requirements.lock"), _pins("requirements-test.lock")
-    assert {name: tested.get(name) for name in deployed} == deployed
+    tested = _pins("requirements-test.lock")
+    for lock in ("requirements.lock", "requirements-otel.lock"):
+        deployed = _pins(lock)
+        assert {name: tested.get(name) for name in deployed} == deployed
 
 
 def test_npm_locks_hold_hashes_and_no_address() -> None:
