@@ -7,6 +7,8 @@ dependency would only hold more of the process for longer.
 
 from __future__ import annotations
 
+import math
+
 from dataplane.errors import GatewayError
 
 
@@ -20,13 +22,13 @@ class Admission:
     __slots__ = ("_limit", "_what", "active")
 
     def __init__(self, limit: int, what: str) -> None:
-        self._limit = limit
+        self._limit = limit or math.inf
         self._what = what
         self.active = 0
 
     def enter(self) -> None:
         """Take a place; `GatewayError("gateway_overloaded")` when there is none, and then nothing is taken."""
-        if self.active >= self._limit > 0:
+        if self.active >= self._limit:
             raise GatewayError("gateway_overloaded", f"{self.active} {self._what}")
         self.active += 1
 

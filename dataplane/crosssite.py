@@ -67,9 +67,10 @@ class CrossSiteGuard:
 
     def __call__(self, x: Exchange) -> None:
         """Raise `GatewayError("cross_site_request")`, before Access or an upstream is asked (§2.3, step 10)."""
-        head, context, route = x.head, x.forwarding, x.matched.route
+        head, route = x.head, x.matched.route
         if head.method in SAFE_METHODS and not route.websocket and not self.is_strict(route):
             return  # most requests
+        context = x.forwarding
         handshake = route.websocket and head.upgrade == "websocket"
         refused = (handshake and self.refuses_handshake(head, context)) or self.refuses(
             head, context, state_changing=head.method not in SAFE_METHODS, strict=self.is_strict(route)

@@ -67,12 +67,18 @@ class BrowserSessions:
     def __init__(self, state: State, *, idle_ms: int, max_age_ms: int, max_per_subject: int, secure: bool) -> None:
         """`secure` is the attribute of the cookies."""
         self._state = state
+        self._shared = state.shared
         self._idle_ms = idle_ms
         self._max_age_ms = max_age_ms
         self._max_per_subject = max_per_subject
         self._secure = secure
         self._touch_interval_ms = min(TOUCH_INTERVAL_MS, idle_ms // 10)
         self._touching: set[str] = set()
+
+    @property
+    def asks_ahead(self) -> bool:
+        """Whether `ask` saves a way: not where the store is this process's own memory."""
+        return self._shared
 
     @property
     def cleared_cookie(self) -> bytes:
@@ -85,7 +91,7 @@ class BrowserSessions:
         Nothing is judged and nothing changed: an answer or a failure that nobody awaits is thrown away. Empty where the
         store is this process's own memory, which costs no way.
         """
-        if not self._state.shared or len(presented) > _PRESENTED_MAX:
+        if not self._shared or len(presented) > _PRESENTED_MAX:
             return _NOTHING_ASKED
         return {
             session_id: self._state.read_session(hashed)
@@ -122,7 +128,7 @@ class BrowserSessions:
 
     def use(self, presented: Sequence[str], asked: Reads = _NOTHING_ASKED) -> Awaitable[Used]:
         """As `find`, and counts as use: where its write is due, the session is extended and its cookie sent again."""
-        if len(presented) == 1 and not self._state.shared and (hashed := id_hash(presented[0])) is not None:
+        if len(presented) == 1 and not self._shared and (hashed := id_hash(presented[0])) is not None:
             read = self._state.read_session(hashed)
             if isinstance(read, Ready):
                 session = read[0]

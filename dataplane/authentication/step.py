@@ -49,7 +49,7 @@ class Authentication:
         refuses the request before this step does so without it.
         """
         match = x.match
-        if match is None:
+        if match is None or not self._sessions.asks_ahead:
             return
         mode = match.route.auth_mode
         if mode == "session" or (mode == "any" and not x.head.values(b"authorization")):

@@ -34,8 +34,8 @@ class BudgetFields:
         if not self.limit_format:
             return
         values: list[int] = []
-        for result in results[self.untold :]:
-            values += (result.remaining, -(-result.reset_ms // 1000))
+        for _, remaining, _, reset_ms in results[self.untold :]:
+            values += (remaining, -(-reset_ms // 1000))
         headers.append((b"ratelimit", self.limit_format % tuple(values)))
         headers.append(self.policy_header)
 

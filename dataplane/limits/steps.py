@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from common.ready import DONE
 from common.routetable.compiled import Budget
 from common.state.budgets import BudgetCheck
+from common.values import remember
 from dataplane.limits.fields import BudgetFields
 from dataplane.limits.keys import address_part, key_part, route_part
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from dataplane.limits.limiter import Limiter
 
 _Numbers: TypeAlias = tuple[int, int, int]
+_Known: TypeAlias = "dict[tuple[_Plan, str, str], Sequence[BudgetCheck]]"
+"""What counts the requests of the last callers, by plan, route and caller."""
 LoginPart: TypeAlias = Literal["login", "callback"]
 
-# Made for every request: this takes half the time of the class's own constructor.
-_check: Callable[[tuple[str, int, int, int]], BudgetCheck] = partial(tuple.__new__, BudgetCheck)
-
+_KNOWN_MAX = 1024
+_KNOWN_SUBJECT_MAX = 512
 _PLANS_MAX = 1024  # Different budgets that routes had, across reloads: far more than a table has.
 
 
@@ -66,6 +67,7 @@ class RequestLimits:
             lambda route: _Plan(("deployment", budgets.deployment), ("client", budgets.client), ("route", route)),
             budgets.route,
         )
+        self._known: _Known = {}
 
     def __call__(self, x: Exchange) -> Awaitable[None]:
         """Count the request. Raises `too_many_requests`, or what the fallback says (`rate_limit_unavailable`)."""
@@ -76,16 +78,17 @@ class RequestLimits:
             first, plan = route_part(match.route.id), self._plans.of(match.route.rate_limits.client)
         if plan.off:
             return DONE
-        deployment, client, route = plan.numbers
-        address = address_part(x.forwarding.client)
-        checks = []
-        if deployment is not None:
-            checks.append(_check(("deployment:total", *deployment)))
-        if client is not None:
-            checks.append(_check(("client:" + address, *client)))
-        if route is not None:
-            checks.append(_check((f"{first}:{address}", *route)))
+        key = plan, first, x.forwarding.client
+        checks = self._known.get(key)
+        if checks is None:
+            checks = remember(self._known, key, _checks(*key), _KNOWN_MAX)
         return self._limiter.enforce(x, checks, plan.fields, x.route_id)
+
+
+def _checks(plan: _Plan, first: str, client: str) -> Sequence[BudgetCheck]:
+    """What counts a request of this caller; `first` is the first part of the route's key."""
+    keys = ("deployment:total", "client:" + (address := address_part(client)), f"{first}:{address}")
+    return [BudgetCheck(key, *numbers) for key, numbers in zip(keys, plan.numbers, strict=True) if numbers is not None]
 
 
 class PrincipalLimit:
@@ -94,6 +97,7 @@ class PrincipalLimit:
     def __init__(self, limiter: Limiter, budgets: DeploymentBudgets) -> None:
         self._limiter = limiter
         self._plans = _Plans(lambda principal: _Plan(("principal", principal)), budgets.principal)
+        self._known: _Known = {}
 
     def __call__(self, x: Exchange) -> Awaitable[None]:
         """Count the request. Raises as `RequestLimits` does."""
@@ -104,8 +108,14 @@ class PrincipalLimit:
         numbers = plan.numbers[0]
         if numbers is None:
             return DONE
-        key = f"{route_part(route.id)}:sub:{key_part(x.principal.subject)}"
-        return self._limiter.enforce(x, (_check((key, *numbers)),), plan.fields, route.id)
+        subject = x.principal.subject
+        known = plan, route.id, subject
+        checks = self._known.get(known)
+        if checks is None:
+            checks = (BudgetCheck(f"{route_part(route.id)}:sub:{key_part(subject)}", *numbers),)
+            if len(subject) <= _KNOWN_SUBJECT_MAX:
+                remember(self._known, known, checks, _KNOWN_MAX)
+        return self._limiter.enforce(x, checks, plan.fields, route.id)
 
 
 class LoginLimit:
@@ -123,7 +133,7 @@ class LoginLimit:
         """Count a part of a login by the caller's address. Raises as `RequestLimits` does."""
         numbers = self._plan.numbers[0]
         if numbers is not None:
-            check = _check((f"{part}:{address_part(x.forwarding.client)}", *numbers))
+            check = BudgetCheck(f"{part}:{address_part(x.forwarding.client)}", *numbers)
             await self._limiter.enforce(x, (check,), self._plan.fields, "gateway")
 
 
