@@ -6,6 +6,7 @@ docs/secrets.md promises it.
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,15 +14,17 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from joserfc.jwk import ECKey
 
 from common.identity.signature import IdentitySigner
 from tests.support import upstreams
+from tests.support.control_processes import serve_control
 from tests.support.environments import pem
 from tests.support.gateway import Answer, route, table
-from tests.support.gateway_processes import GatewayProcess, start_gateways
+from tests.support.gateway_processes import GatewayProcess, inherited, start_gateways
 from tests.support.oidc_provider import Person, RealProvider, client_secret
 from tests.support.processes import Children
 from tests.support.redis import Redis
@@ -32,6 +35,7 @@ pytestmark = pytest.mark.real
 PUBLIC_URL = "http://app.test"
 ON_REDIS = pytest.mark.parametrize("store", ["redis"], indirect=True)
 """For what has nothing to do with the server."""
+OLD_TOKEN, NEW_TOKEN = "old-token-of-a-test-0123456789abcdef", "new-token-of-a-test-0123456789abcdef"
 SESSION = {"auth": {"mode": "session"}}
 
 
@@ -139,6 +143,56 @@ async def test_an_application_that_knows_both_public_keys_serves_while_gateways_
     for gateway in (old, new):
         assert (await gateway.get("/", cookie)).status == 200
     assert [accepted(request) for request in upstream.requests] == [[True, False], [False, True]]
+
+
+@ON_REDIS
+async def test_a_token_that_access_does_not_know_is_an_outage_and_two_services_bridge_the_change(
+    store: Store, tmp_path: Path, children: Children, upstream: upstreams.Upstream
+) -> None:
+    """Never a denial: whoever may use the application is not told that they may not."""
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"version": 1, "grants": [{"route": "*", "subjects": ["alice"]}]}')
+    old_url, new_url = (serve_access(children, policy, token) for token in (OLD_TOKEN, NEW_TOKEN))
+    old, new = start_gateways(
+        children,
+        tmp_path,
+        store.data_url,
+        table(route(upstream.url, **SESSION, accessCheck=True, accessCacheTtlMs=0)),
+        only_b={"GATEWAY_ACCESS_URL": new_url, "GATEWAY_ACCESS_TOKEN": NEW_TOKEN},
+        GATEWAY_ACCESS_URL=old_url,
+        GATEWAY_ACCESS_TOKEN=OLD_TOKEN,
+    )
+    cookie = await log_in(store, "alice")
+    assert [(await each.get("/", cookie)).status for each in (old, new)] == [200, 200]
+
+    # Without a second service: it knows the new token, and this gateway the old one.
+    (tmp_path / "late").mkdir()
+    late, _ = start_gateways(
+        children,
+        tmp_path / "late",
+        store.data_url,
+        table(route(upstream.url, **SESSION, accessCheck=True, accessCacheTtlMs=0)),
+        GATEWAY_ACCESS_URL=new_url,
+        GATEWAY_ACCESS_TOKEN=OLD_TOKEN,
+    )
+    refused = await late.get("/", cookie)
+    assert (refused.status, refused.json["error"]) == (503, "access_unavailable")
+
+
+def test_both_tokens_of_an_operator_are_good_while_the_map_holds_both(children: Children) -> None:
+    alice = {"operator": "alice", "scope": "read"}
+    _, origin = serve_control(children, CONTROL_TOKENS=json.dumps({OLD_TOKEN: alice, NEW_TOKEN: alice}))
+    for token in (OLD_TOKEN, NEW_TOKEN):
+        answer = httpx.get(f"{origin}/v1/audit", headers={"authorization": f"Bearer {token}"}, trust_env=False)
+        assert answer.status_code == 200
+
+
+def serve_access(children: Children, policy: Path, token: str) -> str:
+    """The reference service with a token; its URL."""
+    program = "from dataplane.accessservice.cli import main; main()"
+    environment = {**inherited(), "ACCESS_TOKEN": token, "ACCESS_PORT": "0"}
+    child = children.start_python("-c", program, policy, name="gateway-access", env=environment)
+    return "http://127.0.0.1:" + child.wait_for_line(r'"msg":"listening".*"port":(\d+)', within_s=30)[1]
 
 
 async def test_gateways_move_to_another_password_of_the_state_one_by_one(
