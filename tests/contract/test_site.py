@@ -30,8 +30,16 @@ def named(entry: Any) -> Iterator[str]:
 def test_the_navigation_leads_to_every_page_once() -> None:
     """A page that is new goes into `nav` of deploy/docs/mkdocs.yml, where a reader would look for it."""
     pages = (path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
+    wanted = [str(page) for page in pages if not {"node_modules", "decisions"} & set(page.parts)]
     navigation = yaml.safe_load((DEPLOY / "docs/mkdocs.yml").read_text())["nav"]
-    assert sorted(named(navigation)) == sorted(str(page) for page in pages if "node_modules" not in page.parts)
+    # The hook puts the decisions themselves there.
+    assert sorted(named(navigation)) == sorted([*wanted, "decisions/"])
+
+
+def test_the_navigation_leads_to_every_decision(site: Path) -> None:
+    shown = (site / "index.html").read_text().partition("<article")[0]
+    for path in (ROOT / "docs/decisions").glob("*.md"):
+        assert f"decisions/{path.stem}.html" in shown
 
 
 def test_every_page_is_in_it(site: Path) -> None:
