@@ -197,7 +197,9 @@ class DownstreamConnection(asyncio.Protocol):
         self._pipelined += len(data)
         if self._pipelined >= PIPELINE_MAX_BYTES:
             self._adjust_reading()  # until the task has looked at it
-        self._wake()
+        waiter = self._head_waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def eof_received(self) -> bool:
         """The caller will send nothing more. In an exchange that is a caller that left: FIN is all it sends."""
@@ -239,17 +241,25 @@ class DownstreamConnection(asyncio.Protocol):
     # The task
 
     async def _serve(self) -> None:
+        handle = self._listener.handler.handle
         try:
-            while not self._closing:
-                x = await self._next_exchange()
+            # A head may have been refused before the first look at it: over TLS it comes with the handshake's end.
+            while not self._closing and not self._refused:
+                x = self._next_exchange()
                 if x is None:
-                    break
-                await self._listener.handler.handle(x)
-                if self._buffer.started:
+                    if not self._refused:
+                        self._head_waiter = self._loop.create_future()
+                        await self._head_waiter
+                        self._head_waiter = None
+                    continue
+                await handle(x)
+                if self._pipelined:
                     # The turn of the others: a thousand requests in one packet are answered one by one among theirs.
                     await asyncio.sleep(0)
-                if not await self._between():
+                if not self._exchange_over():
                     break
+                if self._write_paused:
+                    await self._until_written()
         except asyncio.CancelledError:
             if not self._closing and not self._transport.is_closing():
                 self.abort()
@@ -257,26 +267,21 @@ class DownstreamConnection(asyncio.Protocol):
         finally:
             self._finish()
 
-    async def _next_exchange(self) -> Exchange | None:
-        """The next request, as soon as its head is whole; None when the connection ends first."""
-        # A head may have been refused before the first look at it: over TLS it comes with the handshake's end.
-        while not self._closing and not self._refused:
-            try:
-                raw = self._buffer.take()
-                if raw is not None:
-                    return self._begin(self._listener.read_head(raw))
-            except ProtocolError as error:
-                self._refuse(error)
-                return None
-            self._pipelined = 0
-            if not self._reading:
-                self._adjust_reading()
-            if self._buffer.started and not self._heading:
-                self._heading = True
-                self._timer.set(self._listener.limits.head_timeout_s, self._head_timeout)
-            self._head_waiter = self._loop.create_future()
-            await self._head_waiter
-            self._head_waiter = None
+    def _next_exchange(self) -> Exchange | None:
+        """The next request, once its head is whole. One that cannot be read is refused."""
+        try:
+            raw = self._buffer.take()
+            if raw is not None:
+                return self._begin(self._listener.read_head(raw))
+        except ProtocolError as error:
+            self._refuse(error)
+            return None
+        self._pipelined = 0
+        if not self._reading:
+            self._adjust_reading()
+        if not self._heading and self._buffer.started:
+            self._heading = True
+            self._timer.set(self._listener.limits.head_timeout_s, self._head_timeout)
         return None
 
     def _begin(self, head: RequestHead) -> Exchange:
@@ -288,13 +293,14 @@ class DownstreamConnection(asyncio.Protocol):
         self._keep_alive = head.keep_alive and head.upgrade != "websocket"
         self.body = self._no_body if head.body_length == 0 else self._new_body(head)
         x = self._exchange = self._new_exchange(head)
+        self._pipelined = 0
         rest = self._buffer.leftover()
         if rest:
             rest = self.body.feed(rest)
             if rest:
                 self._buffer.feed(rest)
-        self._pipelined = len(rest)
-        if rest or not self._reading:
+                self._pipelined = len(rest)
+        if self._pipelined or not self._reading:
             self._adjust_reading()
             self._watch_caller()
         return x
@@ -311,20 +317,19 @@ class DownstreamConnection(asyncio.Protocol):
     def _new_exchange(self, head: RequestHead) -> Exchange:
         return Exchange(head, self, peer=self.peer, secure=self._secure, started_at=self._listener.wheel.clock())
 
-    async def _between(self) -> bool:
-        """Close the current exchange; whether the connection may carry another."""
+    def _exchange_over(self) -> bool:
+        """Whether the connection may carry another exchange."""
         self._exchange = None
-        if self._closing or self._eof or self._transport.is_closing():
+        if not self._keep_alive or self._closing or self._eof or self._transport.is_closing():
             return False
-        if not self.body.complete or not self._keep_alive or self.body.broken:
-            return False
-        self.body.stop()
-        self.flush()
-        if self._write_paused and not self._transport.is_closing():
-            await self._until_written()
-        if self._closing or self._transport.is_closing():
-            return False
-        if not self._buffer.started:
+        body = self.body
+        if body is not self._no_body:
+            if not body.complete or body.broken:
+                return False
+            body.stop()
+        if self._out:
+            self.flush()
+        if not self._pipelined:
             self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
         return True
 
@@ -341,6 +346,8 @@ class DownstreamConnection(asyncio.Protocol):
         await self._writable
         self._writable = None
         self._adjust_reading()
+        if not self._closing and not self._pipelined:
+            self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
 
     def _finish(self) -> None:
         """The task is over: flush, then close; lingering where the caller may still be sending."""
@@ -473,34 +480,37 @@ class DownstreamConnection(asyncio.Protocol):
         method = "-" if self._exchange is None else self._exchange.head.method
         headers = [*reply.headers, *extra, (b"date", http_date())]
         declared = b"%d" % len(reply.body)
-        self._write_head(method, reply.status, b"", headers, body_length=len(reply.body), declared=declared)
+        head = self._framed_head(method, reply.status, b"", headers, body_length=len(reply.body), declared=declared)
         body = b"" if method == "HEAD" else reply.body
-        if body:
-            self._out.append(body)
+        self._out.append(head + body)
         self.response_done = True
         self.flush()
         return len(body)
 
     def start_response(self, head: ResponseHead, headers: ResponseHeaders) -> None:
         """Write an upstream's response head (held until `flush`); its body is framed anew for this caller."""
+        self._out.append(self._head_of(head, headers))
+
+    def send_response(self, head: ResponseHead, headers: ResponseHeaders, body: bytes) -> None:
+        """Write an upstream's answer whole, at once."""
+        written = self._head_of(head, headers)
+        self.response_done = True
+        if not self._transport.is_closing():
+            self._transport.write(written + body)
+
+    def _head_of(self, head: ResponseHead, headers: ResponseHeaders) -> bytes:
         assert self._exchange is not None  # noqa: S101 (the exchange runs: it is the one that calls)
         request, copied = self._exchange.head, headers.copied
         method = request.method
         if method != "HEAD" and not request.http_1_0 and self._may_go_on:
             self.responded = True
             self._response_chunked = copied.chunked
-            self._out.append(b"%b%b\r\n" % (copied.start, headers.of_gateway))
-            return
+            return b"%b%b\r\n" % (copied.start, headers.of_gateway)
         declared = head.value(b"content-length") if method == "HEAD" or head.status == 304 else None
         lines = Lines(copied.lines + headers.of_gateway)
-        self._write_head(method, head.status, head.reason, [], lines, body_length=head.body_length, declared=declared)
-
-    def send_response(self, head: ResponseHead, headers: ResponseHeaders, body: bytes) -> None:
-        """Write an upstream's answer whole, at once."""
-        self.start_response(head, headers)
-        self._out.append(body)
-        self.response_done = True
-        self.flush()
+        return self._framed_head(
+            method, head.status, head.reason, [], lines, body_length=head.body_length, declared=declared
+        )
 
     @property
     def _may_go_on(self) -> bool:
@@ -512,7 +522,7 @@ class DownstreamConnection(asyncio.Protocol):
             and (body is self._no_body or (body.complete and not body.broken))
         )
 
-    def _write_head(
+    def _framed_head(
         self,
         method: str,
         status: int,
@@ -522,7 +532,7 @@ class DownstreamConnection(asyncio.Protocol):
         *,
         body_length: int,
         declared: bytes | None,
-    ) -> None:
+    ) -> bytes:
         framing = response_framing(
             method=method,
             status=status,
@@ -535,7 +545,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._response_chunked = framing.chunked
         self.responded = True
         headers += framing.headers
-        self._out.append(response_head(status, reason or reason_phrase(status), headers, copied))
+        return response_head(status, reason or reason_phrase(status), headers, copied)
 
     def write_piece(self, piece: bytes) -> None:
         """Write a piece of the response body (held until `flush`)."""

@@ -17,11 +17,12 @@ NEVER = math.inf
 class Timer:
     """One budget at a time: `set` starts or moves it, `cancel` stops it; it may be set again after either."""
 
-    __slots__ = ("_slot", "_wheel", "at", "callback")
+    __slots__ = ("_from", "_slot", "_wheel", "at", "callback")
 
     def __init__(self, wheel: TimerWheel) -> None:
         self._wheel = wheel
         self._slot = -1
+        self._from = NEVER  # its entry is looked at in time for whatever is due from then on
         self.at = NEVER
         self.callback: Callable[[], None] | None = None
 
@@ -29,18 +30,14 @@ class Timer:
         """Call `callback` once when `seconds` have passed, in place of what was set before."""
         self.callback = callback
         self.at = at = self._wheel.clock() + seconds
-        slot = int(at / TICK_S) + 1
-        if self._slot < 0 or slot < self._slot:
-            self._slot = slot
-            self._wheel.place(slot, self)
+        if at < self._from:
+            self._wheel.place(self)
 
     def extend(self, seconds: float) -> None:
         """Move a running timer to `seconds` from now, keeping its callback."""
         self.at = at = self._wheel.clock() + seconds
-        slot = int(at / TICK_S) + 1
-        if slot < self._slot:  # to an earlier time: what follows a long budget may be a short one
-            self._slot = slot
-            self._wheel.place(slot, self)
+        if at < self._from:  # to an earlier time: what follows a long budget may be a short one
+            self._wheel.place(self)
 
     def cancel(self) -> None:
         """Stop it; nothing happens when it is not running."""
@@ -64,9 +61,11 @@ class TimerWheel:
     def timer(self) -> Timer:
         return Timer(self)
 
-    def place(self, slot: int, timer: Timer) -> None:
-        slot = max(slot, self._next)
+    def place(self, timer: Timer) -> None:
+        """Look at the timer in the slot behind its time."""
+        slot = max(int(timer.at / TICK_S) + 1, self._next)
         timer._slot = slot
+        timer._from = (slot - 1) * TICK_S
         entries = self._slots.get(slot)
         if entries is None:
             self._slots[slot] = [timer]
@@ -86,11 +85,12 @@ class TimerWheel:
 
     def _visit(self, timer: Timer, now: float) -> None:
         timer._slot = -1
+        timer._from = NEVER
         callback = timer.callback
         if callback is None:
             return
         if timer.at > now:
-            self.place(int(timer.at / TICK_S) + 1, timer)
+            self.place(timer)
             return
         timer.cancel()
         try:

@@ -115,12 +115,12 @@ class UpstreamConnection(asyncio.Protocol):
     @property
     def alive(self) -> bool:
         """Fit for another exchange as far as can be known without asking: open, and silent."""
-        return not self._transport.is_closing() and not self.has_input()
+        return not self._transport.is_closing() and (self._poll is None or not self._poll.poll(0))
 
     @property
     def reusable(self) -> bool:
-        """The exchange ended cleanly on both sides, and the upstream keeps the connection."""
-        return self._reusable and not self._transport.is_closing()
+        """The response ended cleanly, the request is written, and the upstream keeps the connection."""
+        return self._reusable and not self.write_paused and not self._transport.is_closing()
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)

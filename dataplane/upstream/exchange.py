@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from dataplane.forwarding.target import upstream_path
 from dataplane.http1.heads import ResponseHead
 from dataplane.http1.write import Lines, header_lines, request_framing, request_head
 from dataplane.upstream.failure import Failure, UpstreamUnreachable
-from dataplane.upstream.relay import ATTEMPT, TIMEOUT, Relay
+from dataplane.upstream.relay import ATTEMPT, TIMEOUT, Relay, Result
 
 if TYPE_CHECKING:
     from common.identity.signature import IdentitySigner
@@ -61,23 +61,43 @@ class Forwarder:
         if route.max_body_bytes and x.head.body_length > route.max_body_bytes:
             raise GatewayError("payload_too_large", f"content-length is over {route.max_body_bytes} bytes")
         self._slots.enter()
-        timer = x.connection.budget
         try:
-            await _Forwarding(self, x, match, timer).run()
+            forwarding = _Forwarding(self, x, match)
+            if forwarding.body_may_be_held:
+                await forwarding.hold_body()
+            order = forwarding.order()
+            for position, upstream in enumerate(order, 1):
+                behind = position < len(order)
+                failure = await forwarding.try_upstream(upstream, behind)
+                if failure is None:
+                    return
+                forwarding.failed(upstream, failure, behind)
         finally:
-            timer.cancel()
+            x.connection.budget.cancel()
             self._slots.leave()
 
 
 class _Forwarding:
     """The attempts of one request."""
 
-    def __init__(self, forwarder: Forwarder, x: Exchange, match: Match, timer: Timer) -> None:
+    __slots__ = (
+        "_f",
+        "_headers",
+        "_held_body",
+        "_match",
+        "_resendable",
+        "_response_deadline",
+        "_route",
+        "_sent_at",
+        "_upstream",
+        "_x",
+    )
+
+    def __init__(self, forwarder: Forwarder, x: Exchange, match: Match) -> None:
         self._f = forwarder
         self._x = x
         self._match = match
         self._route: Route = match.route
-        self._timer = timer
         self._headers = RequestHeaders(
             x.head,
             route=match.route,
@@ -89,30 +109,47 @@ class _Forwarding:
             signer=forwarder._signer,
         )
         self._held_body: bytes | None = None
-        self._response_deadline: float | None = None
-        self._resendable = False
-        self._sent_at = 0.0
+        self._response_deadline = 0.0
+        self._resendable = x.head.body_length == 0 and x.head.method in SAFE_METHODS
+        # Of the attempt that runs.
+        self._upstream: Upstream
+        self._sent_at: float
 
-    async def run(self) -> None:
-        x, route, f = self._x, self._route, self._f
-        method, length = x.head.method, x.head.body_length
-        safe = method in SAFE_METHODS
-        if safe and length > 0 and len(route.upstreams) > 1 and length <= route.replay_max_bytes:
-            self._held_body = await self._hold_body(length)
-        self._resendable = safe and (length == 0 or self._held_body is not None)
-        now = f._wheel.clock()
-        order = f._breaker.order(route.upstreams, now)
-        if order[0] is not route.upstreams[0]:
-            f._metrics.upstreams_skipped.inc(route.id)
-        for position, upstream in enumerate(order):
-            behind = position + 1 < len(order)
-            failure = await self._try_upstream(upstream, behind)
-            if failure is None:
-                return
-            self._count(upstream, failure)
-            if not behind or not self._may_go_on(failure):
-                raise gateway_error(failure)
-            self._log_passed_over(upstream, failure)
+    @property
+    def body_may_be_held(self) -> bool:
+        """The request might be sent twice if its body were kept, and that is short."""
+        head, route = self._x.head, self._route
+        return 0 < head.body_length <= route.replay_max_bytes and (
+            head.method in SAFE_METHODS and len(route.upstreams) > 1
+        )
+
+    async def hold_body(self) -> None:
+        """Wait for the whole body, within the upload's budget."""
+        x = self._x
+        collector = _Collector(x.connection.budget, self._route.timeouts.upload_s)
+        x.connection.body.start(collector)
+        self._held_body = await collector.done
+        self._resendable = True
+        x.bytes_in = x.head.body_length
+
+    def order(self) -> Sequence[Upstream]:
+        """The upstreams in the order of trying."""
+        upstreams, f = self._route.upstreams, self._f
+        if len(upstreams) == 1:
+            return upstreams
+        order = f._breaker.order(upstreams, f._wheel.clock())
+        if order[0] is not upstreams[0]:
+            f._metrics.upstreams_skipped.inc(self._route.id)
+        return order
+
+    def failed(self, upstream: Upstream, failure: Failure, behind: bool) -> None:
+        """Count it; raises what the caller is told where the next upstream may not be tried."""
+        f = self._f
+        f._breaker.failed(upstream.origin, f._wheel.clock())
+        f._metrics.upstream_failures.inc(self._route.id, failure.kind)
+        if not behind or not self._may_go_on(failure):
+            raise gateway_error(failure)
+        self._log_passed_over(upstream, failure)
 
     def _may_go_on(self, failure: Failure) -> bool:
         """§11.4: to the next upstream when no byte left; a request that may be repeated, also when its attempt ran out
@@ -121,21 +158,6 @@ class _Forwarding:
         if failure.kind in ("connect", "tls") and not failure.sent:
             return True
         return failure.kind in ("attempt", "tls") and self._resendable
-
-    async def _try_upstream(self, upstream: Upstream, behind: bool) -> Failure | None:
-        """One upstream: a kept connection, and a fresh one where that had gone stale. None: the caller was answered."""
-        try:
-            failure = await self._attempt(upstream, behind, fresh=False)
-            if failure is not None and failure.stale and self._resendable:
-                failure = await self._attempt(upstream, behind, fresh=True)
-        except UpstreamUnreachable as error:
-            failure = error.failure
-        return failure
-
-    def _count(self, upstream: Upstream, failure: Failure) -> None:
-        f = self._f
-        f._breaker.failed(upstream.origin, f._wheel.clock())
-        f._metrics.upstream_failures.inc(self._route.id, failure.kind)
 
     def _log_passed_over(self, upstream: Upstream, failure: Failure) -> None:
         """The request goes on elsewhere; the failure that ends one stands in its own line."""
@@ -149,47 +171,46 @@ class _Forwarding:
             error=failure.reason,
         )
 
-    async def _attempt(self, upstream: Upstream, behind: bool, *, fresh: bool) -> Failure | None:
+    async def try_upstream(self, upstream: Upstream, behind: bool) -> Failure | None:
+        """One upstream: a kept connection, and a fresh one where that had gone stale. None: the caller was answered."""
         x, route, f = self._x, self._route, self._f
         bounded = behind and self._resendable
-        started = f._wheel.clock()
-        connection = None if fresh else f._pool.take(upstream)
-        if connection is None:
-            connect_s = min(route.timeouts.connect_s, route.upstream_attempt_s) if bounded else route.timeouts.connect_s
-            connection = await f._pool.dial(upstream, connect_s)
-        x.upstream_origin = upstream.origin
-        due_s, deadline = self._response_due(started, bounded)
-        relay = Relay(x, route, connection, self._timer, lambda head: self._head_arrived(upstream, head))
-        self._sent_at = f._wheel.clock()
-        try:
-            relay.send(self._head_bytes(upstream), self._held_body, due_s, deadline)
-            result = await relay.done
-        except BaseException:
-            relay.abandon()
-            raise
-        finally:
-            x.bytes_in = max(x.bytes_in, relay.bytes_in)
-        self._settle(relay, connection)
-        if isinstance(result, GatewayError):
-            raise result
-        if result is not None and x.head.body_length != 0 and self._held_body is None:
-            return replace(result, stale=False)  # a streamed body is gone: never repeated
-        return result
+        self._upstream = upstream
+        connection = f._pool.take(upstream)
+        while True:
+            started = f._wheel.clock()
+            if connection is None:
+                connect_s = route.timeouts.connect_s
+                try:
+                    connection = await f._pool.dial(
+                        upstream, min(connect_s, route.upstream_attempt_s) if bounded else connect_s
+                    )
+                except UpstreamUnreachable as error:
+                    return error.failure
+            x.upstream_origin = upstream.origin
+            relay = Relay(x, route, connection, x.connection.budget, self._head_arrived)
+            try:
+                self._send(relay, started, bounded)
+                result = await relay.done
+            except BaseException:
+                relay.abandon()
+                raise
+            failure = self._settle(relay, connection, result)
+            if failure is None or not failure.stale or not self._resendable:
+                return failure
+            connection = None
 
-    def _response_due(self, started: float, bounded: bool) -> tuple[float, Failure]:
-        """What is left for the response head, and what running out of it means. All attempts share the budget."""
-        now = self._f._wheel.clock()
-        response_s = self._route.timeouts.response_s
-        if not self._resendable:
-            return response_s, TIMEOUT
-        if self._response_deadline is None:
-            self._response_deadline = now + response_s
-        left = max(self._response_deadline - now, 0.0)
-        if bounded:
-            attempt_left = max(started + self._route.upstream_attempt_s - now, 0.0)
-            if attempt_left < left:
-                return attempt_left, ATTEMPT
-        return left, TIMEOUT
+    def _send(self, relay: Relay, started: float, bounded: bool) -> None:
+        """Send the request. All attempts share the budget for the response head."""
+        self._sent_at = now = self._f._wheel.clock()
+        left, deadline = self._route.timeouts.response_s, TIMEOUT
+        if self._resendable:
+            if not self._response_deadline:
+                self._response_deadline = now + left
+            left = max(self._response_deadline - now, 0.0)
+            if bounded and (attempt_left := max(started + self._route.upstream_attempt_s - now, 0.0)) < left:
+                left, deadline = attempt_left, ATTEMPT
+        relay.send(self._head_bytes(self._upstream), self._held_body, left, deadline)
 
     def _head_bytes(self, upstream: Upstream) -> bytes:
         head = self._x.head
@@ -200,9 +221,9 @@ class _Forwarding:
             lines += header_lines(framing)
         return request_head(head.method, path + head.query, (), Lines(lines + self._headers.copied.lines))
 
-    def _head_arrived(self, upstream: Upstream, head: ResponseHead) -> ResponseHeaders:
+    def _head_arrived(self, head: ResponseHead) -> ResponseHeaders:
         """Note what the response head says about its upstream; the headers that the caller gets."""
-        f, x = self._f, self._x
+        f, x, upstream = self._f, self._x, self._upstream
         x.upstream_s = f._wheel.clock() - self._sent_at
         f._metrics.upstream_duration.observe(x.upstream_s, self._route.id)
         f._breaker.answered(upstream.origin)
@@ -216,20 +237,20 @@ class _Forwarding:
             added=x.response_headers,
         )
 
-    def _settle(self, relay: Relay, connection: UpstreamConnection) -> None:
+    def _settle(self, relay: Relay, connection: UpstreamConnection, result: Result) -> Failure | None:
         if relay.connection_reusable:
             self._f._pool.give_back(connection)
         else:
             connection.abort()
         if relay.cut_by:
             self._f._metrics.aborted.inc(self._route.id, relay.cut_by)
-
-    async def _hold_body(self, length: int) -> bytes:
-        collector = _Collector(self._timer, self._route.timeouts.upload_s)
-        self._x.connection.body.start(collector)
-        body = await collector.done
-        self._x.bytes_in = length
-        return body
+        if result is None:
+            return None
+        if isinstance(result, GatewayError):
+            raise result
+        if self._x.head.body_length != 0 and self._held_body is None:
+            return replace(result, stale=False)  # a streamed body is gone: never repeated
+        return result
 
 
 class _Collector:

@@ -33,7 +33,6 @@ class Relay:
 
     __slots__ = (
         "_body_began",
-        "_chunked",
         "_connection",
         "_deadline_kind",
         "_downstream_paused",
@@ -42,14 +41,13 @@ class Relay:
         "_on_head",
         "_on_switch",
         "_request_done",
+        "_response_due_s",
         "_route",
         "_timer",
         "_x",
-        "bytes_in",
         "cut_by",
         "done",
         "responded",
-        "response_due_s",
     )
 
     def __init__(
@@ -69,18 +67,16 @@ class Relay:
         self._on_head = on_head
         self._on_switch = on_switch
         self._body_began = False
-        self._chunked = x.head.body_length == CHUNKED
-        self._deadline_kind: Failure = TIMEOUT
         self._downstream_paused = False
         self._finished = False
-        self._held: list[bytes] = []
+        self._held: tuple[bytes, ...] = ()
         self._request_done = False
-        self.bytes_in = 0
+        self._response_due_s: float
+        self._deadline_kind: Failure
         self.cut_by = ""
         """The side (`upstream`, `downstream`) for whose sake the response was cut behind its head, else `""`."""
         self.done: asyncio.Future[Result] = connection.loop.create_future()
         self.responded = False
-        self.response_due_s = 0.0
 
     def send(self, head: bytes, held_body: bytes | None, response_due_s: float, deadline: Failure) -> None:
         """Send the request. A held body goes with its head; else the body is streamed, if there is one.
@@ -89,7 +85,7 @@ class Relay:
         that its passing means.
         """
         x, connection = self._x, self._connection
-        self.response_due_s = response_due_s
+        self._response_due_s = response_due_s
         self._deadline_kind = deadline
         connection.begin(x.head.method, self, self._on_switch)
         if held_body is not None or x.head.body_length == 0:
@@ -116,22 +112,23 @@ class Relay:
     def piece(self, data: bytes) -> None:
         if self._finished:
             return
-        self.bytes_in += len(data)
+        x = self._x
+        x.bytes_in += len(data)
         limit = self._route.max_body_bytes
-        if limit and self.bytes_in > limit:
+        if limit and x.bytes_in > limit:
             self._refuse(GatewayError("payload_too_large", f"the body is larger than {limit} bytes"))
             return
         if not self.responded:
             self._timer.extend(self._route.timeouts.upload_s)
             if self._held or self._connection.has_input():
                 # The upstream has answered or closed: writing on would destroy the answer that waits to be read.
-                self._held.append(data)
-                self._x.connection.body.pause()
+                self._held += (data,)
+                x.connection.body.pause()
                 return
         self._write(data)
 
     def _write(self, data: bytes) -> None:
-        if self._chunked:
+        if self._x.head.body_length == CHUNKED:
             self._connection.write(b"".join(chunk_parts(data)))
         else:
             self._connection.write(data)
@@ -139,7 +136,7 @@ class Relay:
     def end(self) -> None:
         if self._finished:
             return
-        if self._chunked:
+        if self._x.head.body_length == CHUNKED:
             self._connection.write(LAST_CHUNK)
         self._sent()
 
@@ -150,10 +147,10 @@ class Relay:
     def _sent(self) -> None:
         self._request_done = True
         if not self.responded:
-            self._timer.set(self.response_due_s, self._response_timeout)
+            self._timer.set(self._response_due_s, self._response_timeout)
 
     def _send_held(self) -> None:
-        held, self._held = self._held, []
+        held, self._held = self._held, ()
         for data in held:
             self._write(data)
         self._x.connection.body.resume()
@@ -281,7 +278,7 @@ class Relay:
     @property
     def connection_reusable(self) -> bool:
         """Both sides of the exchange are whole, and the upstream keeps the connection."""
-        return self._request_done and self._connection.reusable and not self._connection.write_paused
+        return self._request_done and self._connection.reusable
 
 
 TIMEOUT = Failure("timeout", "no response head within the response budget")
