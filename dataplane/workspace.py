@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Awaitable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
@@ -27,6 +28,8 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
+# Callers stay in a workspace for a while. What is refused is judged each time.
+@lru_cache(maxsize=1024)
 def read_workspace_id(segment: str, *, require_uuid: bool) -> str:
     """The workspace id that a raw path segment names: percent-decoded once, otherwise as the caller wrote it.
 

@@ -56,7 +56,7 @@ class Sessions:
 
     def read(self, id_hash: str, now: int) -> Session | None:
         session = self._by_id.get(id_hash)
-        if session is None or _live(session, now):
+        if session is None or (now < session.idle_expires_at_ms and now < session.expires_at_ms):
             return session
         self._drop(session)
         return None

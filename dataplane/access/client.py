@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from common.ready import Ready
 from common.state.ports import DecisionKey
 from common.telemetry.outage import OutageLog
+from common.values import remember
 from dataplane.access.breaker import Breaker
 from dataplane.access.cache import DecisionCache, Kept, is_fresh, may_bridge
 from dataplane.access.keys import decision_key, service_digest
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
     from dataplane.metrics import GatewayMetrics
 
 Outcome = AccessDecision | AccessFailure
+_Said = tuple[str, str | None, str, tuple[str, ...]]
+"""Subject, workspace, route and roles."""
+
+# The questions of the last callers are kept as they are sent: less than a megabyte.
+_QUESTIONS_MAX = 512
+_QUESTION_MAX_BYTES = 512
 
 
 class AccessTransportError(Exception):
@@ -96,6 +103,7 @@ class AccessClient:
         self._metrics = metrics
         self._log = log
         self._clock = clock
+        self._questions: dict[_Said, tuple[bytes, bytes]] = {}
         self._calls: dict[bytes, _Call] = {}
         self._running: set[asyncio.Task[Outcome]] = set()
         self._asked = 0
@@ -106,7 +114,7 @@ class AccessClient:
         self._outage = OutageLog(log, gone="access is unavailable", back="access answers again")
 
     def decide(
-        self, subject: str, workspace_id: str | None, route: Route, roles: Sequence[str], *, fresh: bool = False
+        self, subject: str, workspace_id: str | None, route: Route, roles: tuple[str, ...], *, fresh: bool = False
     ) -> Awaitable[AccessDecision]:
         """Access's explicit decision, no older than the route's lifetime; while Access is unavailable, its last allow
         within lifetime and grace (`stale`).
@@ -115,14 +123,20 @@ class AccessClient:
         Raises `GatewayError("access_unavailable")` where there is no decision. A caller that is cancelled takes
         nothing from others who wait for the same answer.
         """
-        try:
-            asked = question(subject, workspace_id, route.id, roles)
-        except ValueError as error:
-            raise GatewayError("internal_error", str(error)) from error
-        inputs = decision_key(self._service, asked)
+        said = subject, workspace_id, route.id, roles
+        asked, inputs = self._questions.get(said) or self._question(said)
         if not fresh and (kept := self._fresh(inputs, route)) is not None:
             return Ready((kept,))
         return self._decide(DecisionKey(inputs, subject, workspace_id), asked, route, fresh=fresh)
+
+    def _question(self, said: _Said) -> tuple[bytes, bytes]:
+        """A question, and the key under which its decision is kept."""
+        try:
+            asked = question(*said)
+        except ValueError as error:
+            raise GatewayError("internal_error", str(error)) from error
+        both = asked, decision_key(self._service, asked)
+        return remember(self._questions, said, both, _QUESTIONS_MAX) if len(asked) <= _QUESTION_MAX_BYTES else both
 
     async def _decide(self, key: DecisionKey, asked: bytes, route: Route, *, fresh: bool) -> AccessDecision:
         inputs = key.inputs

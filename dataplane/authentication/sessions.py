@@ -132,17 +132,14 @@ class BrowserSessions:
             read = self._state.read_session(hashed)
             if isinstance(read, Ready):
                 session = read[0]
-                if session is not None and not self._is_touch_due(session):
+                if session is not None and self._state.now_ms() - session.touched_at_ms < self._touch_interval_ms:
                     return Ready(((session, None),))
             asked = {presented[0]: read}
         return self._use(presented, asked)
 
-    def _is_touch_due(self, session: Session) -> bool:
-        return self._state.now_ms() - session.touched_at_ms >= self._touch_interval_ms
-
     async def _use(self, presented: Sequence[str], asked: Reads) -> Used:
         session_id, session = await self.find(presented, asked)
-        if not self._is_touch_due(session):
+        if self._state.now_ms() - session.touched_at_ms < self._touch_interval_ms:
             return session, None
         # Of requests that come side by side, one writes.
         if session.id_hash in self._touching:
