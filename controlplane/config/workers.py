@@ -97,13 +97,16 @@ def _work() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # It ends with the answer: whatever would be collected goes then.
     gc.disable()
-    function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - it is this program's own
     try:
-        answer = True, function(*arguments)
-    except Exception as error:  # noqa: BLE001 - it is raised by whoever waits
-        answer = False, error
-    with answers:
-        pickle.dump(answer, answers)
+        function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - it is this program's own
+        try:
+            answer = True, function(*arguments)
+        except Exception as error:  # noqa: BLE001 - it is raised by whoever waits
+            answer = False, error
+        with answers:
+            pickle.dump(answer, answers)
+    except (EOFError, pickle.UnpicklingError, BrokenPipeError):
+        sys.exit(1)  # whoever asked has ended, and wants to hear nothing
 
 
 if __name__ == "__main__":

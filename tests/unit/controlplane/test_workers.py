@@ -6,6 +6,8 @@ import asyncio
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +111,28 @@ async def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
         workers.close()
         with pytest.raises(WorkEnded):
             await work
+
+
+@pytest.mark.parametrize("sent", [b"", pickle.dumps((where, ()))[:-9]])
+def test_a_process_whose_asker_ended_before_it_was_told_its_work_says_nothing(sent: bytes) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "controlplane.config.workers"], input=sent, capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", b"")
+
+
+def test_a_process_whose_asker_ended_before_the_answer_says_nothing() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "controlplane.config.workers"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    assert process.communicate(pickle.dumps((bytes, (1_000_000,))), timeout=60) == (None, b"")
+    assert process.returncode == 1
 
 
 def test_what_is_judged_can_be_given_to_a_process() -> None:
