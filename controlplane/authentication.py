@@ -12,13 +12,13 @@ import hmac
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Annotated
 from weakref import WeakValueDictionary
 
 from fastapi import Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from common.connections import host_of
 from common.settings.control_tokens import ControlToken, Scope
 from common.state.ports import StateUnavailable
 from common.state.table_store import NewAuditEntry
@@ -75,7 +75,7 @@ class Authenticator:
         guess = shown_token(authorization)
         if guess is None:
             raise _unauthorized()
-        address = counted_address(client)
+        address = host_of(client)
         # One at a time: many guesses sent at once would all be judged before the first of them is counted.
         async with self._turn(address):
             wait_s = await self._failures.auth_failure_wait(address)
@@ -141,18 +141,6 @@ def shown_token(authorization: Sequence[str]) -> str | None:
 def _unauthorized() -> ApiError:
     message = "Send a known token: Authorization: Bearer <token>."
     return ApiError("unauthorized", message, headers={"www-authenticate": "Bearer"})
-
-
-def counted_address(client: str) -> str:
-    """What failures of an address are counted by: a host of IPv6 has all addresses of its /64, so they count as one."""
-    try:
-        address = ip_address(client.partition("%")[0])
-    except ValueError:
-        return client
-    if isinstance(address, IPv6Address):
-        mapped = address.ipv4_mapped
-        return str(mapped or IPv6Network((int(address) >> 64 << 64, 64)))
-    return str(address)
 
 
 class Allowed:

@@ -89,6 +89,11 @@ KINDS: dict[str, Kind] = {
     "state_unavailable": _kind(
         503, "The shared state does not answer, so nothing is judged, read or written.", "The shared state is away."
     ),
+    "overloaded": _kind(
+        503,
+        "More is asked at once than there is room for. Nothing was read, judged or written.",
+        "As many large tables are being worked on as there is room for. Nothing was judged; try again.",
+    ),
 }
 
 

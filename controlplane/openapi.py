@@ -30,7 +30,8 @@ a success has `error`, a code that programs decide by, and `message`, for people
 Each token carries one scope, and none includes another: `read` for every GET, validation and comparison, `operate`
 for revoking sessions and dropping cached decisions, `config` for writing the route table. `operate` and `config` may
 read what they act on. The fifth unknown token from an address in 60 seconds is its last for a while: 429. A request
-without one is 401, and is not counted.
+without one is 401, and is not counted. 503 says when to come back: `state_unavailable` or, where too much is asked at
+once, `overloaded`.
 """
 TAGS = [
     {"name": "config", "description": "The route table and its revisions."},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Annotated, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -27,8 +28,13 @@ _ETAG = re.compile(r'"(0|[1-9][0-9]{0,17})"')
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-async def read_body(request: Request, max_bytes: int = MAX_TABLE_BYTES) -> bytes:
-    """The JSON body, not yet parsed. Another media type, a coding, and more than `max_bytes` are refused."""
+async def read_body(
+    request: Request, max_bytes: int = MAX_TABLE_BYTES, *, holds: Callable[[int], None] = lambda _size: None
+) -> bytes:
+    """The JSON body, not yet parsed. Another media type, a coding, and more than `max_bytes` are refused.
+
+    `holds` is told how much of it there is, or will be; it may raise.
+    """
     media_types = request.headers.getlist("content-type")
     if len(media_types) != 1 or _MEDIA_TYPE.fullmatch(media_types[0].strip()) is None:
         raise ApiError("unsupported_media_type", "The body must be application/json, in UTF-8.")
@@ -38,6 +44,7 @@ async def read_body(request: Request, max_bytes: int = MAX_TABLE_BYTES) -> bytes
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > max_bytes:
         raise _too_large(max_bytes)
+    holds(int(declared) if declared.isdecimal() else 0)
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -45,6 +52,7 @@ async def read_body(request: Request, max_bytes: int = MAX_TABLE_BYTES) -> bytes
                 body += piece
                 if len(body) > max_bytes:
                     raise _too_large(max_bytes)
+                holds(len(body))
     except TimeoutError:
         message = f"The body did not arrive within {BODY_TIMEOUT_S:.0f} seconds."
         raise ApiError("request_timeout", message, headers={"connection": "close"}) from None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STATE_TIMEOUT_LEAST_S = 5.0
 """A gateway's budget is a caller's patience; here it is that of an operator, and a table may have 8 MiB."""
+OF_ONE_HOST = 0.25
+"""The share of all connections that one host may have: whoever opens all that they can shuts out themselves."""
 
 
 def run(settings: ControlSettings) -> int:
@@ -93,7 +95,7 @@ class _Server(Server):
     """Says to whoever waits for replicas that the process ends."""
 
     def __init__(self, plane: ControlPlane, settings: ControlSettings) -> None:
-        super().__init__(plane.app, drain_s=settings.gateways.shutdown_timeout_s)
+        super().__init__(plane.app, drain_s=settings.gateways.shutdown_timeout_s, of_one_host=OF_ONE_HOST)
         self._plane = plane
 
     def end(self) -> None:

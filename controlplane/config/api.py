@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Request, Response
 from fastapi import Query as InQuery
+from starlette.types import Receive, Scope, Send
 
 from common.rfc3339 import rfc3339
 from common.routetable.warnings import PermissiveSetting
 from common.state.table_store import Revision
 from controlplane.authentication import Allowed, Caller
-from controlplane.config.documents import shown_document
 from controlplane.config.schemas import (
     WAIT_MS,
     DiffQuery,
@@ -71,6 +72,7 @@ EXAMPLE_ARRIVAL = {
     "lagging": [{"replica": "gateway-2", "revision": 8, "lastError": None}],
 }
 BODY = ("request_timeout", "payload_too_large", "unsupported_media_type")
+TABLES = ("overloaded", *JUDGING)
 WRITING = ("invalid_config", "revision_conflict", "protected_route", "precondition_required")
 
 
@@ -99,15 +101,17 @@ Service = Annotated[ConfigService, Depends(config_service)]
         EXAMPLE_TABLE,
         schema="RouteTable",
         headers=ETAG,
-        errors=("bad_request", "not_found", *JUDGING),
+        errors=("bad_request", "not_found", *TABLES),
     ),
 )
-async def get_config(service: Service, _: Reader, __: NoQuery) -> Response:
-    active, document = await service.active()
-    if document is None:
-        raise ApiError("not_found", "There is no route table yet.", headers={"etag": '"0"'})
-    shown = await asyncio.to_thread(shown_document, document)
-    return Response(shown, media_type="application/json", headers={"etag": f'"{active}"'})
+async def get_config(service: Service, caller: Reader, _: NoQuery) -> Response:
+    with ExitStack() as stack:
+        room = stack.enter_context(service.room(caller))
+        active, document = await service.active(room)
+        if document is None:
+            raise ApiError("not_found", "There is no route table yet.", headers={"etag": '"0"'})
+        shown = await service.shown(document, room)
+        return _Large(shown, stack, etag=f'"{active}"')
 
 
 @router.put(
@@ -124,7 +128,7 @@ async def get_config(service: Service, _: Reader, __: NoQuery) -> Response:
         "Written, and active.",
         {"revision": 8, "warnings": [EXAMPLE_WARNING], "replicas": None},
         headers=ETAG | LOCATION,
-        errors=("bad_request", *WRITING, *BODY, *JUDGING),
+        errors=("bad_request", *WRITING, *BODY, *TABLES),
     ),
     openapi_extra=TABLE_BODY | {"parameters": [IF_MATCH]},
 )
@@ -137,7 +141,8 @@ async def put_config(
     expected: Expected,
     query: Annotated[WriteQuery, InQuery()],
 ) -> Written:
-    stored = await service.write(await read_body(request), expected, caller)
+    with service.room(caller) as room:
+        stored = await service.write(await read_body(request, holds=room.holds), expected, caller, room)
     return await _written(response, stored, replicas, query)
 
 
@@ -156,23 +161,25 @@ async def put_config(
             "diff": EXAMPLE_DIFF,
             "revision": 7,
         },
-        errors=("bad_request", *BODY, *JUDGING),
+        errors=("bad_request", *BODY, *TABLES),
     ),
     response_model=Validation,
     openapi_extra=TABLE_BODY,
 )
-async def validate_config(request: Request, service: Service, _: Reader, __: NoQuery) -> Response:
-    found = await service.validate(await read_body(request))
-    judged = found.judged
-    body = {
-        "valid": not judged.problems,
-        "errors": [asdict(problem) for problem in judged.problems],
-        "warnings": [_warning(warning).model_dump() for warning in judged.warnings],
-        "protectedRoutes": judged.protected,
-        "diff": None if found.difference is None else orjson.Fragment(found.difference),
-        "revision": found.active,
-    }
-    return await _json(body)
+async def validate_config(request: Request, service: Service, caller: Reader, _: NoQuery) -> Response:
+    with ExitStack() as stack:
+        room = stack.enter_context(service.room(caller))
+        found = await service.validate(await read_body(request, holds=room.holds), room)
+        judged = found.judged
+        body = {
+            "valid": not judged.problems,
+            "errors": [asdict(problem) for problem in judged.problems],
+            "warnings": [_warning(warning).model_dump() for warning in judged.warnings],
+            "protectedRoutes": judged.protected,
+            "diff": None if found.difference is None else orjson.Fragment(found.difference),
+            "revision": found.active,
+        }
+        return _Large(await asyncio.to_thread(orjson.dumps, body), stack)
 
 
 @router.post(
@@ -185,7 +192,7 @@ async def validate_config(request: Request, service: Service, _: Reader, __: NoQ
         "Written, and active.",
         {"revision": 9, "warnings": [], "replicas": EXAMPLE_ARRIVAL},
         headers=ETAG | LOCATION,
-        errors=("bad_request", "not_found", *WRITING, *BODY, *JUDGING),
+        errors=("bad_request", "not_found", *WRITING, *BODY, *TABLES),
     ),
     openapi_extra=model_body(Rollback, {"revision": 7}) | {"parameters": [IF_MATCH]},
 )
@@ -199,7 +206,8 @@ async def roll_back_config(
     query: Annotated[WriteQuery, InQuery()],
 ) -> Written:
     wanted = await read_model(request, Rollback)
-    stored = await service.roll_back(wanted.revision, expected, caller)
+    with service.room(caller) as room:
+        stored = await service.roll_back(wanted.revision, expected, caller, room)
     return await _written(response, stored, replicas, query)
 
 
@@ -211,15 +219,17 @@ async def roll_back_config(
         200,
         "The difference.",
         {"from": 7, "to": 8, **EXAMPLE_DIFF},
-        errors=("bad_request", "not_found", *JUDGING),
+        errors=("bad_request", "not_found", *TABLES),
     ),
     response_model=RevisionDiff,
 )
-async def diff_revisions(service: Service, _: Reader, query: Annotated[DiffQuery, InQuery()]) -> Response:
-    before, after, found = await service.difference(query.before, query.after)
-    # An object's text, into whose beginning the two numbers are put.
-    text = b'{"from":%d,"to":%d,' % (before, after) + found.removeprefix(b"{")
-    return Response(text, media_type="application/json")
+async def diff_revisions(service: Service, caller: Reader, query: Annotated[DiffQuery, InQuery()]) -> Response:
+    with ExitStack() as stack:
+        room = stack.enter_context(service.room(caller))
+        before, after, found = await service.difference(query.before, query.after, room)
+        # An object's text, into whose beginning the two numbers are put.
+        text = b'{"from":%d,"to":%d,' % (before, after) + found.removeprefix(b"{")
+        return _Large(text, stack)
 
 
 @router.get(
@@ -249,21 +259,31 @@ async def list_revisions(service: Service, _: Reader, query: Annotated[PageQuery
         "The revision.",
         {**EXAMPLE_REVISION, "table": EXAMPLE_TABLE},
         headers=ETAG,
-        errors=("bad_request", "not_found", *JUDGING),
+        errors=("bad_request", "not_found", *TABLES),
     ),
     response_model=RevisionWithTable,
 )
 async def get_revision(
-    service: Service, _: Reader, revision: Annotated[RevisionNumber, Digits, Path()], __: NoQuery
+    service: Service, caller: Reader, revision: Annotated[RevisionNumber, Digits, Path()], _: NoQuery
 ) -> Response:
-    found, document = await service.revision(revision)
-    table = orjson.Fragment(await asyncio.to_thread(shown_document, document))
-    return await _json({**_item(found).model_dump(by_alias=True), "table": table}, etag=f'"{revision}"')
+    with ExitStack() as stack:
+        room = stack.enter_context(service.room(caller))
+        found, document = await service.revision(revision, room)
+        table = orjson.Fragment(await service.shown(document, room))
+        body = {**_item(found).model_dump(by_alias=True), "table": table}
+        return _Large(await asyncio.to_thread(orjson.dumps, body), stack, etag=f'"{revision}"')
 
 
-async def _json(body: dict[str, Any], **headers: str) -> Response:
-    """What may hold a table of 8 MiB: written in a thread, and not validated again on its way out."""
-    return Response(await asyncio.to_thread(orjson.dumps, body), media_type="application/json", headers=headers)
+class _Large(Response):
+    """JSON that may hold a table of 8 MiB: not validated again on its way out, and in hand until it is sent."""
+
+    def __init__(self, content: bytes, held: ExitStack, **headers: str) -> None:
+        super().__init__(content, media_type="application/json", headers=headers)
+        self._held = held.pop_all()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._held:
+            await super().__call__(scope, receive, send)
 
 
 def _item(revision: Revision) -> RevisionItem:

@@ -1,7 +1,7 @@
 """Where work on documents is done: never on the event loop, and what is large in a process of its own.
 
 A thread shares the interpreter with the event loop; loading 8 MiB there would hold everybody up for seconds, a
-collection of its garbage all of it at once. A process takes a second to start, and takes its memory along.
+collection of its garbage all of it at once. A process takes half a second to start, and takes its memory along.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-LARGE_BYTES = 1_048_576
-"""Documents that together have more are large: up to here the loop is held up for milliseconds at a time."""
-THREADS = 4
+from controlplane.config.turns import Turns
+
+LARGE_BYTES = 131_072
+"""Documents that together have more are large. The costliest up to here take half a second, and the loop waits for the
+interpreter for some ten milliseconds at a time; with eight times as much, for a third of a second.
+"""
+THREADS = 2
 AT_ONCE = 1
-"""Processes; what is large waits for its turn."""
+"""Processes: one may take a gigabyte."""
 
 Result = TypeVar("Result")
 
@@ -36,18 +40,21 @@ class Workers:
     def __init__(self, large_bytes: int = LARGE_BYTES) -> None:
         self._large_bytes = large_bytes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="documents")
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._small = Turns(THREADS)
+        self._large = Turns(AT_ONCE)
         self._running: set[Process] = set()
         self._closed = False
 
-    async def run(self, size: int, function: Callable[..., Result], *arguments: object) -> Result:
+    async def run(self, size: int, function: Callable[..., Result], *arguments: object, first: bool = False) -> Result:
         """`function(*arguments)`, for documents of `size` bytes. Both must be such that a process can be given them.
+        What is `first` waits for what is being done, and for nothing else that is not.
 
         Raises what the function raises, and `WorkEnded` when its process dies. Whoever is cancelled ends the process.
         """
         if size <= self._large_bytes:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
-        async with self._turn:
+            async with self._small.turn(first=first):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        async with self._large.turn(first=first):
             answer = await self._in_process(pickle.dumps((function, arguments)))
         done, value = pickle.loads(answer)  # noqa: S301 - it is this program's own
         if not done:
@@ -77,6 +84,9 @@ class Workers:
             if self._closed:
                 raise WorkEnded("the program ends")
             answer, _ = await process.communicate(work)
+        except (OSError, RuntimeError) as error:
+            # It ended before it was given anything: its pipe is closed, which uvloop says by a RuntimeError.
+            raise WorkEnded("the process that works on large tables ended before it began") from error
         finally:
             self._running.discard(process)
             _kill(process)

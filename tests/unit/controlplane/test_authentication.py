@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from common.connections import host_of
 from common.state.memory import MemoryState
 from common.state.ports import StateUnavailable
 from controlplane import authentication
-from controlplane.authentication import counted_address
 from tests.support.control import TOKENS, Control, error_of, route_table
 
 READS = ("/v1/config", "/v1/config/revisions", "/v1/config/revisions/1")
@@ -200,7 +200,7 @@ async def test_guesses_sent_at_once_are_judged_one_by_one() -> None:
     ],
 )
 def test_failures_are_counted_by_what_one_host_cannot_change(client: str, counted: str) -> None:
-    assert counted_address(client) == counted
+    assert host_of(client) == counted
 
 
 @pytest.mark.parametrize("operation", ["auth_failure_wait", "count_auth_failure"])
