@@ -44,6 +44,7 @@ MOST = LEAST | {
     },
     "control": {"protectedRoutes": ["app"], "env": {"GATEWAY_LOG_LEVEL": "debug"}, "podAnnotations": {"team": "edge"}},
     "networkPolicy": {"ingressNamespaceLabels": {"kubernetes.io/metadata.name": "ingress"}},
+    "serviceMonitor": {"enabled": True},
 }  # fmt: skip
 LITTLE = LEAST | {
     "control": {"enabled": False},
@@ -100,7 +101,9 @@ def test_every_object_is_one_that_kubernetes_knows(case: str, version: str) -> N
     found = objects(CASES[case])
     assert {"Deployment", "Service", "PodDisruptionBudget"} <= {each["kind"] for each in found}
     for each in found:
-        kubernetes_validate.validate(each, version, strict=True)
+        # The Prometheus operator's own kind has no schema there.
+        if each["kind"] != "ServiceMonitor":
+            kubernetes_validate.validate(each, version, strict=True)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -171,6 +174,26 @@ def test_each_program_has_only_its_own_credentials() -> None:
         "gateway-control": ["control-secrets"],
         "gateway-control migrate": ["owner-secrets"],
     }
+
+
+def test_what_prometheus_scrapes_knows_the_token_it_brings() -> None:
+    found = objects(MOST)
+    scraped = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] == "ServiceMonitor"}
+    assert set(scraped) == {"edge-gateway", "edge-control"}
+    for each in found:
+        if each["kind"] == "Service":
+            (endpoint,) = scraped[each["metadata"]["name"]]["endpoints"]
+            assert endpoint["port"] in {port["name"] for port in each["spec"]["ports"]}
+            assert (
+                scraped[each["metadata"]["name"]]["selector"]["matchLabels"].items()
+                <= each["metadata"]["labels"].items()
+            )
+        if each["kind"] == "Deployment":
+            (endpoint,) = scraped[each["metadata"]["name"]]["endpoints"]
+            (secrets,) = [it["secret"] for it in each["spec"]["template"]["spec"]["volumes"] if it["name"] == "secrets"]
+            credentials = endpoint["authorization"]["credentials"]
+            assert credentials["name"] == secrets["secretName"]
+            assert credentials["key"] in {it["key"] for it in secrets["items"]}
 
 
 def test_services_and_policies_select_the_pods_they_are_for() -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from common.telemetry.metrics import Counter, Gauge, Histogram
+from controlplane.metrics import ControlMetrics
 from dataplane.metrics import GatewayMetrics
 from tests.support.counterparts import require_program
 from tests.support.deployments import DEPLOY, ROOT, told
@@ -27,9 +28,9 @@ ADDED_LABELS = {"instance", "le", "class"}
 
 
 def instruments() -> dict[str, tuple[str, ...]]:
-    """Every series that the gateway can have, with its labels."""
+    """Every series that gateway and control plane can have, with its labels."""
     found: dict[str, tuple[str, ...]] = dict.fromkeys(OTHERS, ())
-    for each in GatewayMetrics().instruments():
+    for each in (*GatewayMetrics().instruments(), *ControlMetrics().instruments()):
         if isinstance(each, Histogram):
             found |= {f"{each.name}_{part}": each.labels for part in ("bucket", "sum", "count")}
         elif isinstance(each, Counter | Gauge):

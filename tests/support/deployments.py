@@ -27,6 +27,7 @@ SECRETS = {
     "acme_eab_hmac": "8a1c3e5f7092b4d6f8a0c2e49d2f4a6c8e0b1d3f5a7",
     "dns_writer_token": "e0b1d3f5a7c9e1b3d5f70b2d4f6a8c0e1d3fc0e2b4d6f8a1c3e5f7092b4d6f8a",
     "control_tokens": f'{{"{CONTROL_TOKEN}": {{"operator": "ann", "scope": "config"}}}}',
+    "control_metrics_token": "4d6f8a0c2e49d2f4a6c8e0b1d3f5a7c9e1b3d5f70b2d4f6a8c0e1d3fc0e2b4a1",
     "state_url": "postgres://data:7a9c0e2b4d6f8a1c@db/gateway",
     "control_state_url": "postgres://control:8a1c3e5f7092b4d6@db/gateway",
     "owner_state_url": "postgres://owner:0c2e49d2f4a6c8e0@db/gateway",
