@@ -146,3 +146,21 @@ def test_every_file_of_the_repository_that_a_page_names_is_there(page: Path) -> 
     # What `make-secrets` writes, or a person puts there.
     made = {f"deploy/compose/{name}" for name in ("secrets", ".env", "tls")}
     assert [name for name in named if name not in made and not list(ROOT.glob(name.rstrip("/")))] == []
+
+
+@pytest.mark.parametrize(
+    ("quoted", "written"),
+    [
+        ("session: missing", 'f"session: {refused.reason}"'),
+        ("iss is another issuer", '"iss is another issuer"'),
+        ("aud is not this audience", '"aud is not this audience"'),
+        ("no key of the provider made its signature", '"no key of the provider made its signature"'),
+        ("Access denied: missing_role", 'f"Access denied: {decision.reason}"'),
+        ("certificates refused", '"certificates refused,'),
+        ("the shared state on redis does not answer; callers", "does not answer; callers who need it are denied"),
+    ],
+)
+def test_the_causes_that_incidents_are_told_by_are_given(quoted: str, written: str) -> None:
+    """Somebody searches the log for these words."""
+    assert quoted in (ROOT / "docs/incidents.md").read_text()
+    assert any(written in path.read_text() for path in [*ROOT.glob("dataplane/**/*.py"), *ROOT.glob("common/**/*.py")])

@@ -42,6 +42,13 @@ def test_the_navigation_leads_to_every_decision(site: Path) -> None:
         assert f"decisions/{path.stem}.html" in shown
 
 
+def test_no_item_of_a_list_became_text(site: Path) -> None:
+    """The site wants what belongs to an item four spaces in, and an empty line behind its paragraphs."""
+    for page in site.rglob("*.html"):
+        text = re.sub(r"<pre.*?</pre>", "", page.read_text(), flags=re.DOTALL)
+        assert re.findall(r"^(?:\d{1,2}\.|-|\|) .*", text, re.MULTILINE) == [], page.name
+
+
 def test_every_page_is_in_it(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
     pages = {page.with_name("index.html") if page.name == "README.html" else page for page in pages}
