@@ -329,8 +329,8 @@ class DownstreamConnection(asyncio.Protocol):
             body.stop()
         if self._out:
             self.flush()
-        if not self._pipelined:
-            self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
+        # Whatever is here already: an empty line alone would begin no head, and so no other budget.
+        self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
         return True
 
     async def _until_written(self) -> None:
@@ -346,7 +346,7 @@ class DownstreamConnection(asyncio.Protocol):
         await self._writable
         self._writable = None
         self._adjust_reading()
-        if not self._closing and not self._pipelined:
+        if not self._closing:
             self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
 
     def _finish(self) -> None:

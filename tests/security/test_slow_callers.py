@@ -95,6 +95,34 @@ async def test_a_head_that_drips_ends_with_its_budget_and_reaches_nobody(tmp_pat
         assert (await gw.get()).status == 200
 
 
+@pytest.mark.parametrize("behind", [b"", b"\r\n"])
+@pytest.mark.parametrize(
+    "requests",
+    [
+        b"GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 2,
+        b"\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nok",
+    ],
+    ids=["one", "two", "behind an empty line", "a body"],
+)
+async def test_an_empty_line_behind_a_request_keeps_no_connection(
+    tmp_path: Path, requests: bytes, behind: bytes
+) -> None:
+    """It is forgiven and begins no head: without a budget of its own it would hold a connection for good."""
+    async with (
+        upstream(upstreams.answers) as app,
+        running(tmp_path, table(route(app.url)), keepalive_timeout_s=0.3) as gw,
+    ):
+        caller = await gw.connect()
+        await caller.send(requests + behind)
+        async with asyncio.timeout(0.3 + SLACK_S):
+            answers = responses(await caller.rest())
+        assert {answer.status for answer in answers} == {200}
+        caller.close()
+        await none_left(gw)
+
+
 async def test_a_hundred_dripping_heads_do_not_keep_others_from_being_served(tmp_path: Path) -> None:
     async with (
         upstream(upstreams.answers) as app,
