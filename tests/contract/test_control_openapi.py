@@ -39,7 +39,8 @@ def fits(schema: dict[str, Any], example: Any) -> None:
 
 def test_the_published_description_is_the_one_that_the_code_makes() -> None:
     assert PUBLISHED.read_text() == openapi_text(build_api()), (
-        "run: python -m controlplane.openapi > openapi/control.json; python -m controlplane.reference docs/control-api.md"
+        "run: python -m controlplane.openapi > openapi/control.json; "
+        "python -m controlplane.reference docs/control-api.md"
     )
 
 
