@@ -20,15 +20,16 @@ class Recorder:
         self, request_log: RequestLog, metrics: GatewayMetrics, clock: Callable[[], float], spans: Spans | None = None
     ) -> None:
         self._line = request_log.line
-        self._metrics = metrics
+        self._count = metrics.requests.inc
+        self._observe = metrics.request_duration.observe
         self._clock = clock
         self._spans = spans
 
     def record(self, x: Exchange) -> None:
         head, trace, principal = x.head, x.trace, x.principal
         duration_s = self._clock() - x.started_at
-        self._metrics.requests.inc(x.route_id, head.method, x.status)
-        self._metrics.request_duration.observe(duration_s, x.route_id)
+        self._count(x.route_id, head.method, x.status)
+        self._observe(duration_s, x.route_id)
         forwarding = getattr(x, "forwarding", None)
         self._line(
             x.request_id,

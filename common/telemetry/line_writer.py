@@ -205,6 +205,11 @@ class LineWriter:
         return True
 
     def _take_batch(self) -> bytes:
+        if self._size <= JOIN_BYTES:
+            batch = b"".join(self._pending)
+            self._pending.clear()
+            self._size = 0
+            return batch
         lines: list[bytes] = []
         size = 0
         while self._pending and size < JOIN_BYTES:

@@ -238,19 +238,24 @@ _VALUE = re.compile("=[^&]*")
 _PLAIN_MAX = 512
 _HARMLESS_MAX = 1024
 _harmless: dict[str, None] = {}
+# The last targets of that kind themselves: they hold no more than the log does.
+_SHOWN_MAX = 512
+_shown: dict[str, str] = {}
 
 
 def _target(path: str, query: str) -> str:
     """A target as a JSON string."""
     target = path + query
+    return _shown.get(target) or _target_anew(target, path, query)
+
+
+def _target_anew(target: str, path: str, query: str) -> str:
     names = None
     if len(target) <= _PLAIN_MAX and "eyJ" not in target and _PLAIN_PATH.fullmatch(path) is not None:
-        if not query:
-            return f'"{target}"'
-        if _PLAIN_QUERY.fullmatch(query) is not None:
+        if query and _PLAIN_QUERY.fullmatch(query) is not None:
             names = _VALUE.sub("=", query)
-            if names in _harmless:
-                return f'"{target}"'
+        if not query or names in _harmless:
+            return remember(_shown, target, f'"{target}"', _SHOWN_MAX)
     shown = redact_target(target) if len(target) <= TEXT_MAX and target.isprintable() else safe_target(target)
     if names is not None and shown == target:
         remember(_harmless, names, None, _HARMLESS_MAX)
