@@ -26,6 +26,7 @@ from tests.support.environments import pem
 from tests.support.gateway import Answer, route, table
 from tests.support.gateway_processes import GatewayProcess, inherited, start_gateways
 from tests.support.oidc_provider import Person, RealProvider, client_secret
+from tests.support.postgres import Postgres
 from tests.support.processes import Children
 from tests.support.redis import Redis
 from tests.support.shared_store import Store, log_in
@@ -212,6 +213,11 @@ async def test_gateways_move_to_another_password_of_the_state_one_by_one(
     assert (await gateways[1].get("/", cookie)).status == 200
     # A gateway that was forgotten serves on with the connections that it has: it shows at its next restart.
     assert (await gateways[0].get("/", cookie)).status == 200
+    if isinstance(store.server, Postgres):
+        told = await store.server.run("SELECT usename FROM pg_stat_activity WHERE application_name = 'wicketgate'")
+        assert {row["usename"] for row in told[0]} == {"data", "next"}
+        await store.server.run("DROP USER data")
+        assert [(await each.get("/", cookie)).status for each in gateways] == [503, 200]
 
 
 async def two_logins(store: Store) -> tuple[str, str]:
