@@ -62,17 +62,14 @@ class Authentication:
         if mode != "session":
             authorization = x.head.values(b"authorization")
             if authorization or mode == "jwt-only":
-                return self._token(x, authorization)
+                return self._bearer(x, authorization)
         used = self._sessions.use(_session_ids(x), x.session_reads)
         if not isinstance(used, Ready):
             return self._session(x, mode, used)
         self._identify(x, *used[0])
         return DONE
 
-    async def _token(self, x: Exchange, authorization: tuple[bytes, ...]) -> None:
-        x.principal = await self._bearer(x, authorization)
-
-    async def _bearer(self, x: Exchange, authorization: tuple[bytes, ...]) -> Principal:
+    def _bearer(self, x: Exchange, authorization: tuple[bytes, ...]) -> Awaitable[None]:
         if not authorization:
             self._refuse(x, "missing", "no Authorization header")
         if len(authorization) > 1:
@@ -81,8 +78,15 @@ class Authentication:
         token = token.strip(b" ")
         if scheme.lower() != b"bearer" or not token:
             self._refuse(x, "invalid", "an Authorization header without a bearer token")
+        verified = self._tokens.verify(token)
+        if not isinstance(verified, Ready):
+            return self._verified(x, verified)
+        x.principal = verified[0]
+        return DONE
+
+    async def _verified(self, x: Exchange, verified: Awaitable[Principal]) -> None:
         try:
-            return await self._tokens.verify(token)
+            x.principal = await verified
         except TokenRefused as refused:
             self._refuse(x, refused.reason, f"bearer token: {refused}")
         except ProviderUnavailable as away:

@@ -138,6 +138,10 @@ class ProviderKeys:
         self._kept: Kept[KeySet] = Kept("keys", self._fetch, fresh_s=cache_s, stale_s=stale_s, clock=clock, log=log)
         self._asked_for_kid_at = float("-inf")
 
+    def fresh(self) -> KeySet | None:
+        """The key set to verify with where nobody has to be asked for it."""
+        return self._kept.fresh()
+
     async def current(self) -> KeySet:
         """The key set to verify with; `ProviderUnavailable` when there is none that may be used."""
         fresh = self._kept.fresh()
