@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from common.state.ports import StateUnavailable
@@ -58,6 +59,8 @@ class StoreTable:
         """The newest revision that was read. 0: there was none yet, and the file may serve."""
         self._known = 0
         """The revision whose document need not be sent again."""
+        self._digest = b""
+        """Of the document that was read with `_seen`."""
         self._file_runs = False
         self._trouble = ""
         self._reading = asyncio.Lock()
@@ -93,11 +96,17 @@ class StoreTable:
             try:
                 active = await self._state.read_table(self._known)
             except StateUnavailable as failure:
+                # It may come back as an earlier copy, where a number that was seen stands for another table by now.
+                self._known = 0
                 self._troubled(f"the route table in the shared state cannot be read: {failure}")
                 return False
             if active.document is not None:
                 self._untroubled()
-                await self._take(active.revision, active.document)
+                self._known = active.revision
+                digest = sha256(active.document).digest()
+                if (active.revision, digest) != (self._seen, self._digest):
+                    self._digest = digest
+                    await self._take(active.revision, active.document)
             elif active.revision == 0 and self._seen:
                 # Numbers begin anew: the next 1 is not the one that was seen.
                 self._known = 0
@@ -124,7 +133,7 @@ class StoreTable:
     async def _take(self, revision: int, document: bytes) -> None:
         """Validate a revision whole and let it run; one that is refused changes nothing."""
         # Seen either way: a revision never changes, so one that is refused is refused once.
-        self._seen = self._known = revision
+        self._seen = revision
         name = f"revision {revision} of the shared state"
         result = await asyncio.to_thread(attempt_text, document, name, self._settings)
         if isinstance(result, Loaded):

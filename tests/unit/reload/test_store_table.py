@@ -12,6 +12,8 @@ import pytest
 
 from common.settings.gateway import GatewaySettings
 from common.state.memory import MemoryState
+from common.state.ports import StateUnavailable
+from common.state.table_store import ActiveTable
 from common.telemetry.log import Log
 from dataplane.metrics import GatewayMetrics
 from dataplane.reload.store_table import StoreTable
@@ -57,3 +59,34 @@ async def test_without_a_hint_the_poll_finds_it(tmp_path: Path, monkeypatch: pyt
     async with watched(state, tmp_path, 0.01) as source:
         await state.move_pointer(0, DOCUMENT, ENTRY)
         await until(lambda: serves(source, 1))
+
+
+async def test_a_number_that_stands_for_another_table_after_an_outage_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier copy of the state was restored, and published over, while this gateway did not reach it."""
+    state = MemoryState(lambda: 0)
+    other = MemoryState(lambda: 0)
+    changed = json.dumps(table(route("http://other.internal:3000"))).encode()
+    for each, document in ((state, DOCUMENT), (other, changed)):
+        await each.move_pointer(0, document, ENTRY)
+    async with watched(state, tmp_path, 0.005) as source:
+        await until(lambda: serves(source, 1))
+        first = source.generation
+
+        async def away(known_revision: int = 0) -> ActiveTable:
+            raise StateUnavailable("away")
+
+        # The same table after an outage is no reload.
+        monkeypatch.setattr(state, "read_table", away)
+        await until(lambda: source.last_error is not None)
+        monkeypatch.undo()
+        await until(lambda: source.last_error is None)
+        assert source.generation == first
+
+        monkeypatch.setattr(state, "read_table", away)
+        await until(lambda: source.last_error is not None)
+        monkeypatch.setattr(state, "read_table", other.read_table)
+        await until(lambda: source.generation > first)
+        assert source.current is not None
+        assert source.current.table.routes[0].upstreams[0].host == "other.internal"
