@@ -13,6 +13,7 @@ import re
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ from tests.bench.machine import (
 )
 from tests.bench.report import aligned
 from tests.bench.stage import ROOT, SMALL, Stage, Started, stage
+from tests.bench.targets import DISTURBED
 from tests.support.ports import free_port
 
 GOODPUT_MUST = 0.9
@@ -185,10 +187,19 @@ def _callers(on: Stage, rounds: int, seconds: int) -> dict[int, list[Sample]]:
     found: dict[int, list[Sample]] = {}
     for number in range(1, rounds + 1):
         for count in CALLERS:
+            _settled(on)
             sample = run(field, contender, it, Scenario(str(count), f"{count} callers", SMALL, count), seconds)
             found.setdefault(count, []).append(sample)
             say(f"round {number}, {count} callers: {sample.rps:.0f} req/s")
     return found
+
+
+def _settled(on: Stage) -> None:
+    """Return once the upstream is asked no more by what was under way when the run before ended."""
+    before = -1
+    while (asked := on.upstream.requests()) != before:
+        before = asked
+        time.sleep(0.3)
 
 
 def _steps_table(steps: Sequence[Step]) -> str:
@@ -243,10 +254,19 @@ def _verdicts(steps: Sequence[Step], left: dict[str, float], callers: dict[int, 
         _verdict(growth <= GROWTH_MUST, f"memory of the last flood {growth:+.1%} of that of the first"),
     ]
     if callers:
-        rates = {count: median(each.rps for each in samples) for count, samples in callers.items()}
-        least = rates[max(rates)] / max(rates.values())
-        lines.append(_verdict(least >= GOODPUT_MUST, f"{max(rates)} callers are served at {least:.0%} of the peak"))
+        lines.append(_callers_verdict(callers))
     return lines
+
+
+def _callers_verdict(callers: dict[int, list[Sample]]) -> str:
+    """By requests a second, or by CPU time a request where other programs used the machine."""
+    rates = {count: median(each.rps for each in samples) for count, samples in callers.items()}
+    costs = {count: median(each.cpu_us for each in samples) for count, samples in callers.items()}
+    most = max(rates)
+    by_rate, by_cpu = rates[most] / max(rates.values()), min(costs.values()) / costs[most]
+    others = median(each.others for samples in callers.values() for each in samples)
+    met = (by_cpu if others > DISTURBED else by_rate) >= GOODPUT_MUST
+    return _verdict(met, f"{most} callers are served at {by_rate:.0%} of the peak, by CPU time at {by_cpu:.0%}")
 
 
 def _verdict(met: bool, text: str) -> str:
