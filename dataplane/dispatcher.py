@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from common.ready import DONE
 from common.routetable.match import AmbiguousPath
 from common.telemetry.request_id import new_request_id, request_id
-from common.telemetry.trace import continue_trace, not_sampled
+from common.telemetry.trace import begin_trace, continue_trace, not_sampled
 from dataplane.accept import prefers_html
 from dataplane.errors import CLIENT_CLOSED_REQUEST, GatewayError
 from dataplane.exchange import Exchange
@@ -193,8 +193,12 @@ class Dispatcher:
         self._leave_admission(x)
 
     def _identify(self, x: Exchange) -> None:
-        sent_id, traceparent, tracestate = x.head.derived(_sent_ids)
-        x.request_id = request_id(sent_id) if sent_id else new_request_id()
+        sent = x.head.derived(_sent_ids)
+        if sent is None:
+            x.request_id, x.trace = new_request_id(), begin_trace(self._new_flags)
+            return
+        sent_id, traceparent, tracestate = sent
+        x.request_id = request_id(sent_id)
         x.trace = continue_trace(traceparent, tracestate, self._new_flags)
 
     def _answer(self, x: Exchange, reply: Reply) -> None:
@@ -239,10 +243,11 @@ class Dispatcher:
             self._admission.leave()
 
 
-def _sent_ids(headers: Headers) -> tuple[Sequence[bytes], Sequence[bytes], Sequence[bytes]]:
-    """The values of `x-request-id`, `traceparent` and `tracestate`."""
+def _sent_ids(headers: Headers) -> tuple[Sequence[bytes], Sequence[bytes], Sequence[bytes]] | None:
+    """The values of `x-request-id`, `traceparent` and `tracestate`; None for a caller that sends neither of the two."""
 
     def values(wanted: bytes) -> list[bytes]:
         return [value for name, value in headers if name == wanted]
 
-    return values(b"x-request-id"), values(b"traceparent"), values(b"tracestate")
+    ids, traces = values(b"x-request-id"), values(b"traceparent")
+    return (ids, traces, values(b"tracestate")) if ids or traces else None

@@ -58,6 +58,13 @@ def not_sampled(_: str) -> str:
     return "00"
 
 
+def begin_trace(new_flags: Callable[[str], str] = not_sampled) -> TraceContext:
+    """A span in a new trace; `new_flags` gives its flags by its id."""
+    drawn = _new_trace_and_span()
+    trace_id = drawn[:_TRACE_DIGITS]
+    return TraceContext(trace_id, drawn[_TRACE_DIGITS:], new_flags(trace_id), None)
+
+
 def continue_trace(
     traceparent: Sequence[bytes], tracestate: Sequence[bytes], new_flags: Callable[[str], str] = not_sampled
 ) -> TraceContext:
@@ -69,9 +76,7 @@ def continue_trace(
     """
     sent = _TRACEPARENT.fullmatch(traceparent[0]) if len(traceparent) == 1 else None
     if sent is None or (sent[1] == b"00" and sent[5] is not None):
-        drawn = _new_trace_and_span()
-        trace_id = drawn[:_TRACE_DIGITS]
-        return TraceContext(trace_id, drawn[_TRACE_DIGITS:], new_flags(trace_id), None)
+        return begin_trace(new_flags)
     state = b",".join(tracestate)
     return TraceContext(
         trace_id=sent[2].decode("ascii"),

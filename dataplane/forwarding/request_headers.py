@@ -68,7 +68,7 @@ class RequestHeaders:
     def of_gateway(self, upstream: Upstream, path: str) -> Lines:
         """Of the lines of an attempt those that the gateway writes: what stands beside `copied`."""
         forwarding, identity = self._forwarding, self._identity
-        lines = _host(self.host(upstream)) + self._written + forwarding.lines
+        lines = _host(upstream_host(self._route, forwarding, upstream)) + self._written + forwarding.lines
         if upstream.authorization is not None and not self._route.forward_authorization:
             lines += _line(b"authorization", upstream.authorization.encode("ascii"))
         if identity is not None:
@@ -77,13 +77,12 @@ class RequestHeaders:
             lines = b"%b%bx-gateway-signature: %b\r\n" % (lines, identity.lines, self._signer.sign(payload))
         return Lines(lines)
 
-    def host(self, upstream: Upstream) -> str:
-        """The `Host` that `upstream` sees: its own, the caller's effective one, or the route's (`upstreamHost`)."""
-        return upstream_host(self._route, self._forwarding, upstream)
-
 
 def upstream_host(route: Route, forwarding: ForwardingContext, upstream: Upstream) -> str:
-    """`RequestHeaders.host` as a function. A request without a host (HTTP/1.0) is sent under the upstream's own."""
+    """The `Host` that `upstream` sees: its own, the caller's effective one, or the route's (`upstreamHost`).
+
+    A request without a host (HTTP/1.0) is sent under the upstream's own.
+    """
     if route.upstream_host == "upstream":
         return upstream.authority
     if route.upstream_host == "request":
