@@ -92,7 +92,9 @@ class JsonProtocol(H11Protocol):
 
 
 class _Connection(h11.Connection):
-    """A body in many tiny chunks is no body: taking it apart would hold up everybody."""
+    """Refuses bodies in many tiny chunks, whose taking apart would hold up everybody, and such that another reader may
+    end elsewhere (RFC 9112 §6.1).
+    """
 
     _pieces = 0
     _piece_bytes = 0
@@ -106,6 +108,10 @@ class _Connection(h11.Connection):
                 raise h11.RemoteProtocolError("the chunks of the body are too small")
         elif isinstance(event, h11.Request):
             self._pieces = self._piece_bytes = 0
+            names = {name for name, _ in event.headers}
+            if b"transfer-encoding" in names and (b"content-length" in names or event.http_version < b"1.1"):
+                # A proxy in front may have read the other length, and then what follows as another request.
+                raise h11.RemoteProtocolError("a body whose end is stated in two ways")
         return event
 
 

@@ -107,6 +107,29 @@ async def test_what_is_no_http_is_400_in_json_and_closes(request_bytes: bytes) -
             assert (await next_one.ask(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")).status == 200
 
 
+@pytest.mark.parametrize(
+    ("version", "lines"),
+    [
+        ("1.1", "content-length: 4\r\ntransfer-encoding: chunked\r\n"),
+        ("1.1", "transfer-encoding: chunked\r\nContent-Length: 0\r\n"),
+        ("1.0", "transfer-encoding: chunked\r\nconnection: keep-alive\r\n"),
+    ],
+)
+async def test_a_body_that_two_readers_could_end_in_two_places_is_refused_and_hides_no_request(
+    version: str, lines: str
+) -> None:
+    """Behind a proxy the hidden request would come with the rights of whoever is next on the connection."""
+    control = Control()
+    head = (PUT % 0).replace("HTTP/1.1", f"HTTP/{version}")
+    async with served(control) as connect, connect() as caller:
+        await caller.send(f"{head}{lines}\r\n".encode() + chunk(TABLE) + b"0\r\n\r\n")
+        await caller.send(f"GET /v1/config HTTP/1.1\r\n{BASE}\r\n".encode())
+        answer = await caller.answer()
+        assert (answer.status, answer.json["error"]) == (400, "bad_request")
+        assert await caller.rest() == b""
+    assert (await control.state.read_table()).revision == 0
+
+
 async def test_a_broken_chunk_writes_nothing() -> None:
     control = Control()
     head = f"{PUT % 0}transfer-encoding: chunked\r\n\r\n".encode()
