@@ -9,11 +9,14 @@ shows, which it does not under wrk.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -160,6 +163,43 @@ async def gateway(folder: Path, *, full: bool, others: int = 0, **settings: Any)
         yield it
         await it.stop()
         writer.close()
+
+
+async def idle_connection_bytes(it: Gateway, count: int) -> dict[str, float]:
+    """What Python allocated for each of `count` connections, by tracemalloc: none of them used, and each used once."""
+    loop = asyncio.get_running_loop()
+    waiting: set[_Transport] = set()
+    done: asyncio.Future[None]
+
+    def answered(transport: _Transport, data: bytes) -> None:
+        assert data.startswith(b"HTTP/1.1 200 "), data[:300]
+        waiting.discard(transport)
+        if not waiting:
+            done.set_result(None)
+
+    transports = [_Transport(lambda _: None) for _ in range(count)]
+    for transport in transports:
+        transport._answer = partial(answered, transport)
+    await spent_on(it, requests=2 * CONNECTIONS)
+    gc.collect()
+    tracemalloc.start()
+    for transport in transports:
+        transport.connect(DownstreamConnection(it._listener))
+    await asyncio.sleep(0)
+    gc.collect()
+    unused = tracemalloc.get_traced_memory()[0]
+    for transport in transports:
+        done = loop.create_future()
+        waiting.add(transport)
+        transport.protocol.data_received(REQUEST)
+        await done
+    await asyncio.sleep(0)
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    for transport in transports:
+        transport.protocol.connection_lost(None)
+    return {"unused": unused / count, "used once": used / count}
 
 
 async def spent_on(it: Gateway, *, requests: int, connections: int = CONNECTIONS) -> Spent:
