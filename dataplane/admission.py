@@ -8,8 +8,12 @@ dependency would only hold more of the process for longer.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from dataplane.errors import GatewayError
+
+if TYPE_CHECKING:
+    from dataplane.exchange import Exchange
 
 
 class Admission:
@@ -31,6 +35,12 @@ class Admission:
         if self.active >= self._limit:
             raise GatewayError("gateway_overloaded", f"{self.active} {self._what}")
         self.active += 1
+
+    def leave_once(self, x: Exchange) -> None:
+        """Give the place of a request back that still holds one: when its response begins, or when it is over."""
+        if x.admitted:
+            x.admitted = False
+            self.leave()
 
     def leave(self) -> None:
         """Give the place back. Once too often is a bug that would raise the bound for good: `RuntimeError`."""

@@ -99,7 +99,7 @@ class Dispatcher:
             self._report_bug(x, error)
             self._answer_error(x, GatewayError("internal_error", f"{type(error).__name__} in the gateway"))
         finally:
-            self._leave_admission(x)
+            self._admission.leave_once(x)
             self._recorder.record(x)
         if opened is not None:
             await opened.run()
@@ -188,10 +188,6 @@ class Dispatcher:
         self._answer_error(x, GatewayError(error.code, error.reason))
         self._recorder.record(x)
 
-    def response_began(self, x: Exchange) -> None:
-        """The upstream's response head is on its way: the request no longer counts as waiting inside the gateway."""
-        self._leave_admission(x)
-
     def _identify(self, x: Exchange) -> None:
         sent = x.head.derived(_sent_ids)
         if sent is None:
@@ -236,11 +232,6 @@ class Dispatcher:
             error=type(error).__name__,
             frames=[f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames],
         )
-
-    def _leave_admission(self, x: Exchange) -> None:
-        if x.admitted:
-            x.admitted = False
-            self._admission.leave()
 
 
 def _sent_ids(headers: Headers) -> tuple[Sequence[bytes], Sequence[bytes], Sequence[bytes]] | None:

@@ -278,7 +278,7 @@ class Gateway:
             signer=self._signer,
             metrics=metrics,
             log=log,
-            on_response=lambda x: self._dispatcher.response_began(x),
+            on_response=admission.leave_once,
         )
         return Dispatcher(
             settings=settings,
@@ -296,7 +296,7 @@ class Gateway:
             cross_site=cross_site,
             workspace=WorkspaceStep(self._access, metrics),
             forward=forward,
-            open_websocket=self._build_websockets(breaker, slots),
+            open_websocket=self._build_websockets(breaker, slots, admission),
             to_tls=self._build_redirect(),
             metrics=metrics,
             recorder=Recorder(log.requests(), metrics, clock, self._spans),
@@ -310,7 +310,7 @@ class Gateway:
         certifies = self.termination.store.certifies
         return TlsRedirect(certifies, self.settings.public_url, lambda: self.tls_port)
 
-    def _build_websockets(self, breaker: UpstreamBreaker, slots: Admission) -> WebSocketStep:
+    def _build_websockets(self, breaker: UpstreamBreaker, slots: Admission, admission: Admission) -> WebSocketStep:
         settings = self.settings
         return WebSocketStep(
             pool=self._pool,
@@ -331,7 +331,7 @@ class Gateway:
                 metrics=self.metrics,
                 log=self.log,
             ),
-            on_response=lambda x: self._dispatcher.response_began(x),
+            on_response=admission.leave_once,
         )
 
     def _readyz(self, _: Exchange) -> Reply:

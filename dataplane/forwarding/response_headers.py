@@ -7,6 +7,7 @@ that only exists inside the deployment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from common.routetable.compiled import Route, Upstream
@@ -17,6 +18,7 @@ from dataplane.forwarding.policy import Pairs, connection_names, passes_downstre
 from dataplane.http1.heads import Headers, ResponseHead
 from dataplane.http1.write import Lines, header_lines, reason_phrase, response_framing, response_head
 
+_NAME = itemgetter(0)
 _LOCATIONS = frozenset({b"location", b"content-location"})
 
 # An answer with a cookie of the gateway is this caller's alone, whatever its upstream says of caches: of two directives
@@ -47,9 +49,10 @@ def response_headers(
         internal_host = "" if route.upstream_host in ("upstream", "request") else route.upstream_host
         kept = relative_location(value, upstream, internal_host=internal_host, public_name=forwarding.hostname or "")
         headers.append((name, kept))
-    headers += added
-    if any(name == b"set-cookie" for name, _ in added):
-        headers.append(_PRIVATE)
+    if added:
+        headers += added
+        if b"set-cookie" in map(_NAME, added):
+            headers.append(_PRIVATE)
     own = b"x-request-id: %b\r\n" % request_id.encode("ascii")  # it holds nothing that could end a line
     return ResponseHeaders(Lines(header_lines(headers) + own if headers else own), copied)
 

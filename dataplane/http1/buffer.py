@@ -113,6 +113,17 @@ class HeadBuffer:
             self._pos = self._seen = end
         return raw
 
+    def cut(self, data: bytes) -> tuple[bytes, bytes] | None:
+        """`feed`, and where a head is whole then `take` and `leftover`: the head and what stands behind it."""
+        if len(self._data) <= self._pos:
+            end = data.find(HEAD_END) + 4
+            if 4 < end <= self._short and data[0] != _CR:
+                self._skipped = False
+                return data[:end], data[end:]
+        self.feed(data)
+        raw = self.take()
+        return None if raw is None else (raw, self.leftover())
+
     def leftover(self) -> bytes:
         """Hand over what was fed and not taken; the buffer is empty then."""
         if not self._data:

@@ -50,18 +50,17 @@ class _RequestBlock(NamedTuple):
 
 def plain_request_head(raw: bytes, max_headers: int) -> RequestHead | None:
     """What `read_request_head` makes of `raw`, or None where it is not plain. A pure function of its arguments."""
-    end = raw.find(b"\r\n")
-    line = _REQUEST_LINE.fullmatch(raw[:end].decode("latin-1"))
+    first, _, lines = raw.partition(b"\r\n")
+    line = _REQUEST_LINE.fullmatch(first.decode("latin-1"))
     if line is None:
         return None
-    lines = raw[end + 2 :]
     block = _remembered_request(lines) if len(lines) <= REMEMBERED_MAX_BYTES else _request_block(lines)
-    if block is None or len(block.headers) > max_headers:
-        return None
-    method, path, query = line.groups("")
-    if end > TARGET_MAX_BYTES and len(path) + len(query) > TARGET_MAX_BYTES:
+    if block is None:
         return None
     headers, authority, body_length, keep_alive, known = block
+    method, path, query = line.groups("")
+    if len(headers) > max_headers or (len(first) > TARGET_MAX_BYTES and len(path) + len(query) > TARGET_MAX_BYTES):
+        return None
     return RequestHead(method, path, query, False, headers, authority, body_length, keep_alive, False, "", known)
 
 

@@ -178,17 +178,16 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.abort()  # nobody asked: it must not become the head of the next response
             return
         try:
-            if not self._head_done:
-                head = self._read_head(data)
-                data = self._buffer.leftover() if head is not None else b""
-                if head is not None and head.body_length == len(data):
+            if self._head_done:
+                self._read_body(data)
+            elif (read := self._read_head(data)) is not None:
+                head, data = read
+                if head.body_length == len(data):
                     receiver.on_whole(head, data)
                     self._receiver = None
                     return
-                if head is not None:
-                    self._body = _decoder(head)
-                    receiver.on_head(head)
-            if self._head_done:
+                self._body = _decoder(head)
+                receiver.on_head(head)
                 self._read_body(data)
         except ProtocolError as error:
             self._fail(Failure("malformed", error.reason))
@@ -241,20 +240,19 @@ class UpstreamConnection(asyncio.Protocol):
 
     # Reading
 
-    def _read_head(self, data: bytes) -> ResponseHead | None:
-        """The response's head once it is whole."""
-        buffer = self._buffer
-        buffer.feed(data)
-        while (raw := buffer.take()) is not None:
+    def _read_head(self, data: bytes) -> tuple[ResponseHead, bytes] | None:
+        """The response's head once it is whole, and what came behind it."""
+        while (cut := self._buffer.cut(data)) is not None:
+            raw, data = cut
             head = self._parse_head(raw, self._method)
             if head.status >= 200:
                 self._head_done = True
                 self._reusable = head.keep_alive
-                return head
+                return head, data
             if head.status == 101:
                 if self._on_switch is None:
                     raise ProtocolError("bad_gateway", "the upstream switched protocols unasked")
-                self._on_switch(head, buffer.leftover())
+                self._on_switch(head, data)
                 break
             self._interims += 1
             if self._interims > INTERIM_MAX:

@@ -85,13 +85,14 @@ class Relay:
         that its passing means.
         """
         x, connection = self._x, self._connection
-        self._response_due_s = response_due_s
         self._deadline_kind = deadline
         connection.begin(x.head.method, self, self._on_switch)
         if held_body is not None or x.head.body_length == 0:
             connection.write(head + held_body if held_body else head)
-            self._sent()
+            self._request_done = True
+            self._timer.set(response_due_s, self._response_timeout)
             return
+        self._response_due_s = response_due_s
         connection.write(head)
         self._timer.set(self._route.timeouts.upload_s, self._upload_timeout)
         x.connection.body.start(self)

@@ -193,13 +193,14 @@ async def test_a_caller_that_vanishes_between_its_close_and_the_answer_leaves_no
 
 def at_the_switch(gw: Running, action: Callable[[Any], object]) -> None:
     """Do something when the upstream has answered the handshake and the caller has not been answered."""
-    began = gw.gateway._dispatcher.response_began
+    step: Any = gw.gateway._dispatcher._open_websocket
+    began = step._on_response
 
     def response_began(x: Any) -> None:
         action(x)
         began(x)
 
-    gw.gateway._dispatcher.response_began = response_began  # type: ignore[method-assign]
+    step._on_response = response_began
 
 
 async def test_a_caller_that_is_lost_at_the_moment_of_the_switch_leaves_nothing(tmp_path: Path) -> None:
