@@ -19,6 +19,7 @@ from controlplane.console import pages as console
 from controlplane.decisions import api as decisions
 from controlplane.decisions.service import DecisionsService
 from controlplane.errors import handle_errors
+from controlplane.me import api as me
 from controlplane.metrics import ControlMetrics
 from controlplane.record import record_of
 from controlplane.replicas import api as replicas
@@ -38,6 +39,7 @@ ROUTERS = (
     sessions.router,
     decisions.router,
     audit.router,
+    me.router,
     health.router,
     openapi.router,
     console.router,

@@ -39,6 +39,7 @@ TAGS = [
     {"name": "sessions", "description": "Who is signed in, and their end."},
     {"name": "decisions", "description": "What Access decided and gateways still use."},
     {"name": "audit", "description": "Who changed what."},
+    {"name": "me", "description": "As whom a token acts."},
     {"name": "process", "description": "Whether this process runs, and what it counted."},
 ]
 

@@ -71,6 +71,7 @@ def test_the_operations_are_those_of_the_contract() -> None:
         ("DELETE", "/v1/sessions/{handle}"),
         ("DELETE", "/v1/decisions"),
         ("GET", "/v1/audit"),
+        ("GET", "/v1/me"),
     }
 
 

@@ -14,6 +14,7 @@ import * as routes from "./routes.js";
 import { leave, session } from "./session.js";
 import * as sessions from "./sessions.js";
 import { signIn } from "./signin.js";
+import { said } from "./text.js";
 
 const VIEWS = { routes, edit, history, compare, replicas, sessions, audit };
 const PLACES = ["routes", "edit", "history", "replicas", "sessions", "audit"];
@@ -43,7 +44,7 @@ const home = () => (session.may.config === false ? "sessions" : "routes");
 function frame() {
   const { name } = asked();
   nav.hidden = who.hidden = !signedIn();
-  if (!signedIn()) return;
+  if (!signedIn()) return void fill(who);
   const here = name === "compare" ? "history" : name;
   const links = PLACES.map((place) => {
     const closed = session.may[VIEWS[place].needs] === false;
@@ -65,8 +66,10 @@ function frame() {
     );
   });
   fill(nav, h("ul", {}, links));
-  const scope = session.scope && h("span", { class: "badge", title: "The scope of this token" }, session.scope);
-  fill(who, scope, h("button", { type: "button", onclick: forgetAsked }, "Forget token"));
+  const known = said(session.operator, { shown: 30 });
+  const operator = h("span", { class: "operator", title: "What the audit trail calls you" }, known);
+  const scope = h("span", { class: "badge", title: "The scope of this token" }, session.scope);
+  fill(who, operator, scope, h("button", { type: "button", onclick: forgetAsked }, "Forget token"));
 }
 
 function show({ moved = true } = {}) {
@@ -103,7 +106,7 @@ const nowhere = {
 
 function welcome() {
   show();
-  announce(session.scope ? `Signed in. This token has the scope ${session.scope}.` : "Signed in.");
+  announce(`Signed in as ${session.operator}. This token has the scope ${session.scope}.`);
 }
 
 /** Back to the form, which says the reason. What is being edited stays, for whoever signs in again. */

@@ -1,26 +1,23 @@
-// Whether a token is accepted, and what it may do: learned from the API's own answers.
+// Whether a token is accepted, as whom it acts, and what it may do.
 
-import { ApiError, ask, forget, hold } from "./api.js";
+import { ask, forget, hold } from "./api.js";
 
-/**
- * `entered` once a token was accepted; `may.config`, `may.sessions`: true, false, or null for not known; `scope` is ""
- * where it is not known.
- */
-export const session = { entered: false, scope: "", reason: "", may: { config: null, sessions: null } };
+/** `entered` once a token was accepted. Before that `operator` and `scope` are "", and what it may do is null. */
+export const session = {
+  entered: false,
+  operator: "",
+  scope: "",
+  reason: "",
+  may: { config: null, sessions: null },
+};
 
-const PROBES = { config: ["config/revisions", { limit: 1 }], sessions: ["sessions", { limit: 1 }] };
-
-/**
- * Signs in: one request proves the token, a second one tells the scope, because each scope is refused different reads.
- * Raises ApiError when the token is not accepted; then none is held.
- */
+/** Signs in: one request proves the token, and tells as whom it acts. Raises ApiError where it is not accepted. */
 export async function enter(token) {
   hold(token);
   try {
-    // One after the other: a wrong token counts as one failure.
-    const config = await mayRead(PROBES.config);
-    const sessions = await mayRead(PROBES.sessions);
-    Object.assign(session, { entered: true, reason: "", may: { config, sessions }, scope: scopeOf(config, sessions) });
+    const { operator, scope } = (await ask("me")).data;
+    const may = { config: scope !== "operate", sessions: scope !== "config" };
+    Object.assign(session, { entered: true, reason: "", operator, scope, may });
   } catch (error) {
     forget();
     throw error;
@@ -29,25 +26,8 @@ export async function enter(token) {
 
 /** Forgets who was signed in; `reason` is shown where one signs in again. */
 export function leave(reason) {
-  Object.assign(session, { entered: false, scope: "", reason, may: { config: null, sessions: null } });
-}
-
-async function mayRead([path, query]) {
-  try {
-    await ask(path, { query });
-    return true;
-  } catch (error) {
-    if (error instanceof ApiError && error.kind === "forbidden") return false;
-    if (error instanceof ApiError && error.kind === "missing") return null;
-    throw error;
-  }
-}
-
-function scopeOf(config, sessions) {
-  if (config === null || sessions === null) return "";
-  if (config && sessions) return "read";
-  if (config) return "config";
-  return sessions ? "operate" : "";
+  const may = { config: null, sessions: null };
+  Object.assign(session, { entered: false, operator: "", scope: "", reason, may });
 }
 
 /** Why this token cannot do what `scope` may; "" when nothing is known against it. */

@@ -164,7 +164,9 @@ async def test_results_are_said_and_times_have_their_utc(browser: Browser) -> No
     async with served() as site, visitor(browser, site) as page:
         await site.publish(route_table("app"))
         await sign_in(page, site, "#/history")
-        await expect(page.locator("#live")).to_have_text("Signed in. This token has the scope config.")
+        await expect(page.locator("#live")).to_have_text(
+            "Signed in as config-operator. This token has the scope config."
+        )
         time = page.locator("tbody time").first
         await expect(time).to_have_attribute("title", re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$"))
         await expect(page).to_have_title("History · Wicketgate console")

@@ -229,3 +229,14 @@ async def test_the_policy_lets_no_markup_and_no_inline_script_in(browser: Browse
         assert "'unsafe-inline'" not in told
         assert "frame-ancestors 'none'" in told
         await page.close()
+
+
+@pytest.mark.parametrize("scope", ["read", "operate", "config"])
+async def test_the_page_says_as_whom_it_acts(browser: Browser, scope: str) -> None:
+    """People have several tokens; the trail will name the one that they used."""
+    async with served() as site, visitor(browser, site) as page:
+        await sign_in(page, site, token=scope)
+        await expect(page.locator(".who")).to_contain_text(f"{scope}-operator")
+        await expect(page.locator(".who .badge")).to_have_text(scope)
+        await page.get_by_role("button", name="Forget token").click()
+        await expect(page.get_by_text(f"{scope}-operator")).to_have_count(0)

@@ -148,6 +148,7 @@ async def test_a_malformed_request_is_400_with_every_problem(method: str, path: 
         ("DELETE", "/v1/decisions?subject=a", {"operate"}),
         ("GET", "/v1/audit", {"read", "operate", "config"}),
         ("GET", "/v1/replicas", {"read", "operate", "config"}),
+        ("GET", "/v1/me", {"read", "operate", "config"}),
     ],
 )
 async def test_each_operation_takes_its_scopes_and_no_other(method: str, path: str, allowed: set[str]) -> None:

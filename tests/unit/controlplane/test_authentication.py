@@ -224,3 +224,10 @@ async def test_the_log_names_operator_and_scope_and_never_a_token() -> None:
     assert (known["operator"], known["scope"], known["client"]) == ("config-operator", "config", "192.0.2.7")
     assert (unknown["operator"], unknown["error"]) == (None, "unauthorized")
     assert b"token-0123456" not in b"".join(control.lines)
+
+
+@pytest.mark.parametrize("scope", ["read", "operate", "config"])
+async def test_whoever_asks_is_told_as_whom_their_token_acts(scope: str) -> None:
+    """People have several tokens; the trail will name the one that they used."""
+    answer = await Control().send("GET", "/v1/me", token=scope)
+    assert (answer.status_code, answer.json()) == (200, {"operator": f"{scope}-operator", "scope": scope})

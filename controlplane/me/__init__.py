@@ -1,0 +1,1 @@
+"""Whoever asks: as whom a token acts."""
