@@ -26,7 +26,7 @@ TABLE = {
         },
         {
             "id": "shop",
-            "match": {"host": "api.example.com", "path": "/"},
+            "match": {"host": "api.example.com", "path": "/shop/"},
             "upstream": "http://shop.internal:8080",
             "auth": {"mode": "none"},
         },
