@@ -154,10 +154,11 @@ def _gateway(on: Stage, store: Store, number: int, key: str) -> Started:
         "GATEWAY_IDENTITY_SIGNING_KEY": key,
         "GATEWAY_STATE_URL": store.url,
         "GATEWAY_STATE_TIMEOUT_MS": "10000",
-        "GATEWAY_POSTGRES_POOL_MAX": "5",  # The server takes 60 connections.
         "GATEWAY_REPLICA_ID": f"gateway-{number}",
         "GATEWAY_RATE_LIMIT_ROUTE_MAX": "1000000000",
     }
+    if store.name == "postgres":
+        environment["GATEWAY_POSTGRES_POOL_MAX"] = "5"  # The server takes 60 connections.
     log = on.folder / f"gateway-{number}.log"
     argv = [sys.executable, "-m", "dataplane.cli", "run"]
     child = on.start(folder.name, argv, on.contender_core, port=port, env=environment, output=log)
