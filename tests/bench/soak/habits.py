@@ -34,7 +34,7 @@ class World:
                 *[f"authorization: Bearer {one}" for one in self.tokens[-2:]],
             ]
         )
-        address = f"x-forwarded-for: 10.{random.randrange(4)}.{random.randrange(256)}.{random.randrange(256)}"
+        address = f"x-forwarded-for: 10.0.{random.randrange(64)}.{random.randrange(61)}"
         sent = [f"{method} {path} HTTP/1.1", "host: bench", f"origin: {self.origin}", address, *lines]
         return "\r\n".join([*sent, *([who] if credential else []), "", ""]).encode()
 

@@ -16,7 +16,7 @@ function request()
     ["accept"] = "application/json",
     ["user-agent"] = "bench/" .. math.random(300),
     ["cookie"] = "theme=dark; gateway_session=" .. cookie,
-    ["x-forwarded-for"] = "10." .. math.random(2) .. "." .. math.random(0, 255) .. "." .. math.random(0, 60),
+    ["x-forwarded-for"] = "10.0." .. math.random(0, 63) .. "." .. math.random(0, 60),
   }
   if dice > 98 then path = prefix .. "/1MB"
   elseif dice > 94 then path = prefix .. "/10kB"
