@@ -20,6 +20,7 @@ from tests.support.ports import bound_socket, port_of
 from tests.support.postgres import open_folder, start_postgres
 from tests.support.processes import Child, Children, eventually
 from tests.support.redis import start_redis
+from tests.support.state_waits import wait_up
 
 pytestmark = pytest.mark.real
 
@@ -137,6 +138,7 @@ async def test_a_state_that_is_away_is_503_and_heals_by_itself(children: Childre
         async with asyncio.timeout(30):
             while (await running.get("/readyz")).status_code != 200:
                 await asyncio.sleep(0.05)
+        await wait_up(running.state)
         await running.state.publish_challenge(TOKEN, ANSWER, 60_000)
         assert (await running.get(PATH)).text == ANSWER
 

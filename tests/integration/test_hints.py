@@ -18,6 +18,7 @@ from tests.support.processes import Children
 from tests.support.redis import Redis, start_cluster, start_redis, start_sentinels
 from tests.support.shared_store import ENTRY, Store
 from tests.support.state_backends import Recording
+from tests.support.state_waits import wait_down, wait_up
 
 pytestmark = pytest.mark.real
 
@@ -78,9 +79,7 @@ async def test_a_server_that_comes_late_is_listened_to(store: Store) -> None:
     await state.start()
     await asyncio.to_thread(server.restart)
     await woken(event)
-    async with asyncio.timeout(DEADLINE_S):
-        while not state.up:
-            await asyncio.sleep(0.01)
+    await wait_up(state)
     await state.move_pointer(0, b"{}", ENTRY)
     await woken(event)
     await state.close()
@@ -123,11 +122,8 @@ async def test_hints_come_on_after_a_failover_by_sentinel(tmp_path: Path) -> Non
         await state.start()
         await woken(event)
         group.first.child.stop()
-        async with asyncio.timeout(DEADLINE_S):
-            while state.up:
-                await asyncio.sleep(0.01)
-            while not state.up:
-                await asyncio.sleep(0.01)
+        await wait_down(state)
+        await wait_up(state)
         await woken(event)
         await state.move_pointer(0, b"{}", ENTRY)
         await woken(event)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from time import monotonic
 
@@ -23,6 +22,7 @@ from tests.support.redis import Redis, RedisCluster, start_cluster, start_redis
 from tests.support.state_backends import in_its_own_loop
 from tests.support.state_changes import CHANGES, KEY, MARK, Change, prepare, recorded
 from tests.support.state_values import hashed
+from tests.support.state_waits import wait_up
 
 pytestmark = pytest.mark.real
 
@@ -97,14 +97,6 @@ async def settled(state: ControlState, change: Change, *, done: bool) -> None:
         assert monotonic() < deadline, both
 
 
-async def connected(state: ControlState) -> None:
-    """A state that lost its connection comes to have another."""
-    deadline = monotonic() + 20
-    while not state.up:
-        assert monotonic() < deadline
-        await asyncio.sleep(0)
-
-
 @BY_ACTION
 @pytest.mark.parametrize("when", ["before the request", "before the answer"])
 async def test_a_connection_that_is_cut_leaves_both_or_neither(
@@ -167,7 +159,7 @@ async def test_on_postgres_a_statement_that_fails_leaves_neither(
             await change.run(state, change.entry)
     finally:
         await postgres.run("DROP FUNCTION gateway.fault CASCADE")
-    await connected(state)
+    await wait_up(state)
     await settled(state, change, done=False)
     await change.run(state, change.entry)
     await settled(state, change, done=True)

@@ -22,6 +22,7 @@ from tests.support.gateway_processes import start_gateways
 from tests.support.processes import Children
 from tests.support.redis import Redis
 from tests.support.shared_store import ENTRY, Store, log_in
+from tests.support.state_waits import wait_up
 
 pytestmark = pytest.mark.real
 
@@ -58,6 +59,7 @@ async def test_an_earlier_copy_brings_back_its_table_and_the_sessions_that_ended
         await each.until("/first", status=200)
         assert (await each.get("/own/", cookie)).status == 200
     # Publishing goes on from the restored number.
+    await wait_up(control)
     await publish(control, 1, upstream, "/third")
     for each in gateways:
         await each.until("/third", status=200)

@@ -22,6 +22,7 @@ from tests.support.postgres import Postgres, open_folder, start_postgres
 from tests.support.processes import Children
 from tests.support.redis import Redis, start_cluster, start_redis, start_sentinels
 from tests.support.state_backends import Recording
+from tests.support.state_waits import wait_down, wait_up
 
 pytestmark = pytest.mark.real
 
@@ -90,18 +91,6 @@ async def fails(seconds: float, operation: Awaitable[Any]) -> str:
         await operation
     assert monotonic() - began < seconds
     return str(caught.value)
-
-
-async def wait_down(state: ControlState) -> None:
-    async with asyncio.timeout(10):
-        while state.up:
-            await asyncio.sleep(0.01)
-
-
-async def wait_up(state: ControlState) -> None:
-    async with asyncio.timeout(30):
-        while not state.up:
-            await asyncio.sleep(0.01)
 
 
 async def test_a_server_that_ends_and_comes_back_is_found_again(server: Server) -> None:
