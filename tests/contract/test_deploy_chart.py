@@ -72,15 +72,17 @@ FROM_AN_AUTHORITY = LEAST | {
             "eabKid": "edge",
         }
     },
-    "gateway": {"secretKeys": ["oidc-client-key"], "service": {"type": "NodePort"}},
+    "gateway": {"secretKeys": ["more"], "service": {"type": "NodePort"}},
     "networkPolicy": {"gatewayEgress": [{"ports": [{"port": 443}]}]},
 }
+WITH_A_KEY = LEAST | {"oidc": LEAST["oidc"] | {"clientAuth": "private_key_jwt"}}
 CASES = {
     "least": LEAST,
     "most": MOST,
     "little": LITTLE,
     "certificate-from-a-secret": FROM_A_SECRET,
     "certificate-from-an-authority": FROM_AN_AUTHORITY,
+    "with-a-key-for-the-provider": WITH_A_KEY,
 }
 
 
@@ -120,7 +122,7 @@ def test_every_program_starts_with_its_environment_and_secrets(case: str) -> Non
         environment = {each["name"]: each.get("value", "edge-gateway-1") for each in container["env"]}
         assert problems_of(program, environment, read) == []
         (secrets,) = [each["secret"] for each in pod["volumes"] if each["name"] == "secrets"]
-        files = {each["path"] for each in secrets["items"]} - {"oidc-client-key"}
+        files = {each["path"] for each in secrets["items"]} - {"more"}
         assert {Path(value).name for name, value in environment.items() if name.endswith("_FILE")} == files
 
 

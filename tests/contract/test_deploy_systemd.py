@@ -22,6 +22,7 @@ OF_THE_OPERATOR = {
         "GATEWAY_OIDC_AUDIENCE": "app",
         "GATEWAY_ACCESS_URL": "http://access:8090",
     },
+    "gateway-challenges": {},
     "gateway-control": {},
     "gateway-control migrate": {},
 }
@@ -46,7 +47,7 @@ def test_systemd_takes_it_without_a_word(unit: Path, tmp_path: Path) -> None:
     text = re.sub(r"/opt/wicketgate/bin/\S+", "/bin/true", unit.read_text())
     text = "\n".join(line for line in text.splitlines() if not line.startswith(("Documentation=", "Before=")))
     (tmp_path / unit.name).write_text(text)
-    for drop_in in DROP_INS if "gateway" in unit.name else ():
+    for drop_in in DROP_INS if unit.stem == "wicketgate-gateway" else ():
         place = tmp_path / f"{unit.name}.d"
         place.mkdir(exist_ok=True)
         (place / drop_in.name).write_text(drop_in.read_text())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from common.identity.signature import new_private_key_pem
 from common.settings.access_service import load_access_service_settings
+from common.settings.challenges import load_challenges_settings
 from common.settings.control import load_control_settings, load_control_store
 from common.settings.errors import SettingsInvalid
 from common.settings.load import load_gateway_settings
@@ -38,13 +39,14 @@ SECRETS = {
 def secret_file(path: str) -> bytes:
     """A `ReadFile` that knows the secret of any file by its name."""
     name = Path(path).name.replace("-", "_")
-    return new_private_key_pem().encode() if name == "identity_key" else SECRETS[name].encode()
+    return new_private_key_pem().encode() if name in {"identity_key", "oidc_client_key"} else SECRETS[name].encode()
 
 
 def problems_of(program: str, environment: Mapping[str, str], read_file: ReadFile = secret_file) -> list[str]:
     """What a program would refuse to start with."""
     load = {
         "gateway": load_gateway_settings,
+        "gateway-challenges": load_challenges_settings,
         "gateway-control": load_control_settings,
         "gateway-control migrate": load_control_store,
         "gateway-access": load_access_service_settings,

@@ -69,8 +69,13 @@ securityContext:
 {{- if .Values.tls.secret }}secret{{ else if .Values.tls.acme.directory }}acme{{ end -}}
 {{- end -}}
 
+{{/* The secret by which the gateway proves itself to the provider. */}}
+{{- define "wicketgate.oidcKey" -}}
+oidc-client-{{ if eq .Values.oidc.clientAuth "private_key_jwt" }}key{{ else }}secret{{ end }}
+{{- end -}}
+
 {{- define "wicketgate.secretKeys" -}}
-{{- $keys := list "oidc-client-secret" "session-secret" "identity-key" "metrics-token" "state-url" -}}
+{{- $keys := list (include "wicketgate.oidcKey" .) "session-secret" "identity-key" "metrics-token" "state-url" -}}
 {{- if .Values.access.url }}{{ $keys = append $keys "access-token" }}{{ end -}}
 {{- if eq (include "wicketgate.tls" .) "acme" -}}
 {{- $keys = append $keys "tls-store-secret" -}}
