@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -62,12 +61,9 @@ def compare(
                 raise BenchError(f"{name}: only {share:.0%} of the decisions were cached ones")
         peaks = {name: memory_bytes(it.pid, "VmHWM") for name, it in started.items()}
     machine |= {"load_average_after": load_average(), "rounds": f"{rounds} of {seconds} s"}
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(report.as_json(machine, measured, peaks), indent=1) + "\n")
+    report.publish(machine, report.as_json(machine, measured, peaks), json_file)
     if plots is not None:
         _draw(contenders, measured, plots)
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
     print(report.small_table(contenders, measured), end="\n\n")
     if not short:
         print(report.other_table(contenders, measured, peaks), end="\n\n")

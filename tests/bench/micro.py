@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +18,7 @@ from tests.bench import memory
 from tests.bench.instructions import Cost, cost_of_a_request
 from tests.bench.machine import described, load_average, raise_descriptor_limit, say
 from tests.bench.pipeline import pipeline_us
-from tests.bench.report import Row, aligned
+from tests.bench.report import Row, aligned, publish
 from tests.bench.steps import REQUEST, RESPONSE, Step, Steps
 from tests.bench.targets import mark
 
@@ -44,12 +43,7 @@ def micro(*, short: bool, json_file: Path | None) -> None:
     kept = _memory(KEPT // scale, CONNECTIONS // scale)
     machine["load_average_after"] = load_average()
     told = {name: asdict(cost) for name, cost in counted.items()}
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(
-            json.dumps({"machine": machine, "us": times, "counted": told, "bytes": kept}, indent=1) + "\n"
-        )
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    publish(machine, {"machine": machine, "us": times, "counted": told, "bytes": kept}, json_file)
     print(_times_table(times), end="\n\n")
     print(_counted_table(counted), end="\n\n")
     print(_memory_table(kept))

@@ -35,7 +35,7 @@ from tests.bench.machine import (
     say,
     version_of,
 )
-from tests.bench.report import aligned
+from tests.bench.report import aligned, publish
 from tests.bench.stage import ROOT, SMALL, Stage, Started, stage
 from tests.bench.targets import DISTURBED
 from tests.support.ports import free_port
@@ -86,12 +86,9 @@ def overload(*, rounds: int, seconds: int, slots: int, short: bool, json_file: P
         if not short:
             callers = _callers(own, rounds, seconds)
     machine |= {"load_average_after": load_average(), "slots": f"{slots}, each for {SERVICE_MS} ms"}
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        found = {"machine": machine, "steps": [asdict(step) for step in steps], "left": left}
-        found["callers"] = {str(count): [asdict(sample) for sample in samples] for count, samples in callers.items()}
-        json_file.write_text(json.dumps(found, indent=1) + "\n")
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    found = {"machine": machine, "steps": [asdict(step) for step in steps], "left": left}
+    found["callers"] = {str(count): [asdict(sample) for sample in samples] for count, samples in callers.items()}
+    publish(machine, found, json_file)
     print(_steps_table(steps), end="\n\n")
     if callers:
         print(_callers_table(callers), end="\n\n")

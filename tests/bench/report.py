@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from tests.bench.contenders import Contender
@@ -11,6 +13,14 @@ from tests.bench.load import SCENARIOS, Sample
 from tests.bench.targets import Rounds, judged, middle
 
 Row = Sequence[str]
+
+
+def publish(machine: Mapping[str, object], told: object, json_file: Path | None) -> None:
+    """Print what it was measured on, and write all that was found to a file where one is named."""
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(told, indent=1) + "\n")
+    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
 
 
 def small_table(contenders: Sequence[Contender], rounds: Rounds) -> str:

@@ -28,7 +28,7 @@ from dataplane.tls.certificate import read_certificate
 from dataplane.tls.store import CertificateStore
 from tests.bench.machine import BenchError, described, load_average, memory_bytes, raise_descriptor_limit, say
 from tests.bench.pipeline import ANSWER
-from tests.bench.report import Row, aligned
+from tests.bench.report import Row, aligned, publish
 from tests.bench.steps import REQUEST
 from tests.support.certificates import Issued, client_context, issue
 from tests.support.gateway import table
@@ -51,10 +51,7 @@ def tls(*, short: bool, json_file: Path | None) -> None:
         times = runner.run(_times(HANDSHAKES // scale, EXCHANGES // scale))
     kept = _memory(CONNECTIONS // scale)
     machine["load_average_after"] = load_average()
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps({"machine": machine, "us": times, "bytes": kept}, indent=1) + "\n")
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    publish(machine, {"machine": machine, "us": times, "bytes": kept}, json_file)
     rows: list[Row] = [("the gateway's end", "µs", "(least-most)")]
     rows += [(name, f"{median(each):.0f}", f"({min(each):.0f}-{max(each):.0f})") for name, each in times.items()]
     print(aligned(rows), end="\n\n")

@@ -31,7 +31,7 @@ from tests.bench.machine import (
     say,
     version_of,
 )
-from tests.bench.report import aligned
+from tests.bench.report import aligned, publish
 from tests.bench.stage import ROOT, Stage, Started, stage
 from tests.support.ports import free_port
 
@@ -83,10 +83,7 @@ def websocket(*, rounds: int, seconds: int, short: bool, json_file: Path | None)
                     say(f"round {number}, {shape.title}, {name}: {sample.rps:.0f} msg/s, {sample.cpu_us:.1f} µs")
         peaks = {name: memory_bytes(it.pid, "VmHWM") for name, it in started.items()}
     machine |= {"load_average_after": load_average(), "rounds": f"{rounds} of {seconds} s"}
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(_as_json(machine, measured, peaks), indent=1) + "\n")
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    publish(machine, _as_json(machine, measured, peaks), json_file)
     for shape in shapes:
         print(_table(shape, measured), end="\n\n")
     print(EXPLANATION)

@@ -26,7 +26,7 @@ from tests.bench.machine import (
     shared_memory_bytes,
     version_of,
 )
-from tests.bench.report import aligned
+from tests.bench.report import aligned, publish
 from tests.bench.stage import SMALL, Stage, Started, stage
 from tests.bench.targets import DISTURBED
 from tests.bench.websocket import cpu_s_of
@@ -107,10 +107,7 @@ def workers(*, rounds: int, seconds: int, short: bool, json_file: Path | None) -
             pid = started[shapes[0].name, form.name].pid
             memory[form.title] = {"rss_bytes": memory_bytes(pid), "pss_bytes": shared_memory_bytes(pid)}
     machine |= {"load_average_after": load_average(), "rounds": f"{rounds} of {seconds} s"}
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(_as_json(machine, measured, memory), indent=1) + "\n")
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    publish(machine, _as_json(machine, measured, memory), json_file)
     for shape in shapes:
         print(_table(shape, measured), end="\n\n")
     for title, sizes in memory.items():

@@ -14,7 +14,7 @@ from tests.bench.growth import GROWTH, connections, replicas, sessions
 from tests.bench.growth.routes import Routes
 from tests.bench.machine import BenchError, described, load_average, raise_descriptor_limit, say
 from tests.bench.plots import Series, lines
-from tests.bench.report import Row, aligned
+from tests.bench.report import Row, aligned, publish
 from tests.bench.stage import ROOT
 
 ROUTES = (10, 100, 1_000, 10_000, 100_000)
@@ -47,10 +47,7 @@ def growth(*, only: str, rounds: int, seconds: float, short: bool, json_file: Pa
         told["replicas"] = replicas.measure(1.0 if short else seconds * 5, counts)
     machine["load_average_after"] = load_average()
     plain = {kind: [asdict(each) for each in found] for kind, found in told.items()}
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps({"machine": machine, "results": plain}, indent=1) + "\n")
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    publish(machine, {"machine": machine, "results": plain}, json_file)
     for kind, rows in plain.items():
         print(table(kind, rows), end="\n\n")
     print(EXPLANATION)

@@ -27,7 +27,7 @@ from tests.bench.machine import (
     raise_descriptor_limit,
     say,
 )
-from tests.bench.report import Row, aligned
+from tests.bench.report import Row, aligned, publish
 from tests.bench.soak.setting import Setting
 from tests.bench.stage import PREFIX, ROOT, Started, stage
 
@@ -93,10 +93,7 @@ def soak(*, minutes: float, json_file: Path | None, trace: bool = False) -> bool
     machine["load_average_after"] = load_average()
     told = {"machine": machine, "wrk": wrk, "habits": habits, "output": output[-4000:]}
     told |= {"before": asdict(before), "after": asdict(after), "samples": [asdict(each) for each in samples]}
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(told, indent=1) + "\n")
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    publish(machine, told, json_file)
     print(_table(before, samples, after), end="\n\n")
     verdicts = judged(before, samples, after, minutes)
     print(f"{wrk['requests']} requests by wrk, {wrk['refused']} of them refused; {sum(habits.values())} other calls")

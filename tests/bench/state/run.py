@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from typing import Any
 import uvloop
 
 from tests.bench.machine import described, load_average, raise_descriptor_limit, say
-from tests.bench.report import Row, aligned
+from tests.bench.report import Row, aligned, publish
 from tests.bench.state import raw
 from tests.bench.state.operations import OPERATIONS, fill
 from tests.bench.state.requests import TimedRequests, serving, timed_requests
@@ -48,10 +47,7 @@ def state(*, rounds: int, seconds: float, json_file: Path | None) -> None:
     with stores() as found, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         results = runner.run(_measure(found, rounds, seconds))
     machine["load_average_after"] = load_average()
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(as_json(machine, results), indent=1) + "\n")
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    publish(machine, as_json(machine, results), json_file)
     print(operations_table(results), end="\n\n")
     print(requests_table(results), end=f"\n\n{EXPLANATION}\n")
 

@@ -6,7 +6,6 @@ The servers' time of day is moved on, so that everything is over at one moment.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from common.state.budgets import BudgetCheck
 from common.state.ports import ControlState, NewSession
 from common.state.postgres.state import PostgresState
 from tests.bench.machine import described, family_cpu_s, load_average, say
-from tests.bench.report import Row, aligned
+from tests.bench.report import Row, aligned, publish
 from tests.bench.state.stores import Store
 from tests.support.faketime import ServerTime
 from tests.support.postgres import Postgres, open_folder, start_postgres
@@ -63,12 +62,7 @@ def scale(*, short: bool, json_file: Path | None) -> None:
                 told.append(asyncio.run(_measure(store, moves, kind, entries)))
             say(str(told[-1]))
     machine["load_average_after"] = load_average()
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(
-            json.dumps({"machine": machine, "results": [asdict(each) for each in told]}, indent=1) + "\n"
-        )
-    print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in machine.items()), end="\n\n")
+    publish(machine, {"machine": machine, "results": [asdict(each) for each in told]}, json_file)
     print(table(told))
 
 
