@@ -286,11 +286,16 @@ def test_a_cut_uncovers_no_credential(length: int) -> None:
 def test_a_megabyte_made_to_be_slow_costs_little(unit: str, before: str, after: str) -> None:
     """A caller chooses its target and an upstream its errors: neither may hold the loop for long."""
     text = before + unit * (4_000 // len(unit)) + after
-    started = time.process_time()
-    safe_text(text)
-    safe_target(text)
-    safe_text(text * 200)
-    assert time.process_time() - started < 0.1
+
+    def cost_s() -> float:
+        started = time.process_time()
+        safe_text(text)
+        safe_target(text)
+        safe_text(text * 200)
+        return time.process_time() - started
+
+    # The least of some: a collection of everything that the tests keep may fall into one of them.
+    assert min(cost_s() for _ in range(3)) < 0.1
 
 
 def test_a_flood_of_parameters_is_not_looked_at_to_its_end() -> None:
