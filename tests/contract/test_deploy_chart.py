@@ -12,6 +12,9 @@ import yaml
 
 from common.routetable.compiled import DeploymentDefaults
 from common.routetable.load import load_route_table
+from common.settings.challenges import ChallengesSettings
+from common.settings.secret import Secret
+from dataplane.endpoints.challenges import CHALLENGE_PREFIX
 from tests.support.certificates import authority
 from tests.support.deployments import DEPLOY, problems_of, secret_file
 from tests.support.helm import ask_helm, render
@@ -75,6 +78,20 @@ FROM_AN_AUTHORITY = LEAST | {
     "gateway": {"secretKeys": ["more"], "service": {"type": "NodePort"}},
     "networkPolicy": {"gatewayEgress": [{"ports": [{"port": 443}]}]},
 }
+WITH_A_RESPONDER = LEAST | {
+    "tls": {
+        "acme": {
+            "directory": "https://ca.example.com/directory",
+            "names": ["app.example.com", "api.example.com"],
+            "responder": {"enabled": True, "ingress": {"className": "nginx", "annotations": {"a": "b"}}},
+        }
+    },
+    "gateway": {"env": {"GATEWAY_STATE_PREFIX": "edge"}, "service": {"type": "LoadBalancer"}},
+    "networkPolicy": {
+        "ingressNamespaceLabels": {"kubernetes.io/metadata.name": "ingress"},
+        "gatewayEgress": [{"ports": [{"port": 6379}]}],
+    },
+}
 WITH_A_KEY = LEAST | {"oidc": LEAST["oidc"] | {"clientAuth": "private_key_jwt"}}
 CASES = {
     "least": LEAST,
@@ -82,6 +99,7 @@ CASES = {
     "little": LITTLE,
     "certificate-from-a-secret": FROM_A_SECRET,
     "certificate-from-an-authority": FROM_AN_AUTHORITY,
+    "with-a-responder-to-challenges": WITH_A_RESPONDER,
     "with-a-key-for-the-provider": WITH_A_KEY,
 }
 
@@ -178,6 +196,56 @@ def test_each_program_has_only_its_own_credentials() -> None:
     }
 
 
+def test_the_responder_has_the_state_that_gateways_publish_in_and_no_other_secret_of_theirs() -> None:
+    pods = containers(objects(WITH_A_RESPONDER))
+    environments = {
+        program: {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+        for program, pod in pods.items()
+    }
+    shared = {"GATEWAY_STATE_URL_FILE", "GATEWAY_STATE_PREFIX"}
+    assert set(environments["gateway-challenges"]) == shared | {"GATEWAY_ENV"}
+    assert {name: environments["gateway"][name] for name in shared} == {
+        name: environments["gateway-challenges"][name] for name in shared
+    }
+    (secrets,) = [each["secret"] for each in pods["gateway-challenges"]["volumes"]]
+    assert secrets["secretName"] == "gateway-secrets"
+
+
+def test_the_path_of_challenges_leads_to_the_responder_for_each_name_of_the_certificate() -> None:
+    found = objects(WITH_A_RESPONDER)
+    (ingress,) = [each for each in found if each["kind"] == "Ingress"]
+    led = {
+        rule["host"]: [(path["path"], path["backend"]["service"]) for path in rule["http"]["paths"]]
+        for rule in ingress["spec"]["rules"]
+    }
+    # With TLS, an ingress would redirect the authority to a certificate that is not there yet.
+    assert "tls" not in ingress["spec"]
+    (service,) = [each for each in found if each["kind"] == "Service" and each["metadata"]["name"] == "edge-challenges"]
+    (port,) = service["spec"]["ports"]
+    place = {"name": "edge-challenges", "port": {"name": port["name"]}}
+    assert led == {name: [(CHALLENGE_PREFIX, place)] for name in ("app.example.com", "api.example.com")}
+    (container,) = containers(found)["gateway-challenges"]["containers"]
+    assert container["ports"] == [
+        {"name": port["targetPort"], "containerPort": ChallengesSettings(Secret("")).challenges_port}
+    ]
+
+
+def test_the_responder_answers_the_ingress_alone_and_calls_nobody_whom_the_gateway_may_not() -> None:
+    policies = {
+        each["metadata"]["name"]: each["spec"]
+        for each in objects(WITH_A_RESPONDER) if each["kind"] == "NetworkPolicy"
+    }  # fmt: skip
+    gateway, responder = policies["edge-gateway"], policies["edge-challenges"]
+    assert responder["policyTypes"] == ["Ingress", "Egress"]
+    assert responder["egress"] == gateway["egress"]
+    assert responder["ingress"] == [
+        {
+            "ports": [{"port": "http"}],
+            "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}],
+        }
+    ]
+
+
 def test_what_prometheus_scrapes_knows_the_token_it_brings() -> None:
     found = objects(MOST)
     scraped = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] == "ServiceMonitor"}
@@ -198,12 +266,13 @@ def test_what_prometheus_scrapes_knows_the_token_it_brings() -> None:
             assert credentials["key"] in {it["key"] for it in secrets["items"]}
 
 
-def test_services_and_policies_select_the_pods_they_are_for() -> None:
-    found = objects(MOST)
+@pytest.mark.parametrize(("case", "selecting_objects"), [("most", 5), ("with-a-responder-to-challenges", 7)])
+def test_services_and_policies_select_the_pods_they_are_for(case: str, selecting_objects: int) -> None:
+    found = objects(CASES[case])
     running = [each for each in found if each["kind"] == "Deployment"]
     labels = {each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"] for each in running}
     selecting = [each for each in found if each["kind"] in ("Service", "NetworkPolicy", "PodDisruptionBudget")]
-    assert len(selecting) == 5
+    assert len(selecting) == selecting_objects
     for each in selecting:
         selector = each["spec"].get("selector") or each["spec"]["podSelector"]
         wanted = selector.get("matchLabels", selector)
@@ -265,6 +334,12 @@ def test_helm_lints_it_clean(case: str) -> None:
             "tls.acme.dnsWriterUrl",
         ),
         ({"tls": {"cert": "a"}}, "/tls"),
+        ({"tls": {"acme": {"responder": {"enabled": "yes"}}}}, "/tls/acme/responder/enabled"),
+        ({"tls": {"acme": {"responder": {"enabled": True}}}}, "tls.acme.responder"),
+        (
+            {"tls": {"acme": FROM_AN_AUTHORITY["tls"]["acme"] | {"responder": {"enabled": True}}}},
+            "tls.acme.responder",
+        ),
         (FROM_A_SECRET | {"gateway": MOST["gateway"]}, "turn one of them off"),
     ],
 )

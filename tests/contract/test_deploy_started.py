@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
-from tests.contract.test_deploy_chart import CHART, FROM_A_SECRET, LEAST
+from common.state.open import StateOptions, open_state
+from tests.contract.test_deploy_chart import CHART, FROM_A_SECRET, LEAST, WITH_A_RESPONDER
 from tests.support.certificates import authority, client_context, issue
 from tests.support.deployments import ROOT, secret_file, told
 from tests.support.gateway import Caller
@@ -73,10 +75,10 @@ def test_the_place_is_one_where_nothing_can_be_written(image: Path) -> None:
     assert hidden.stdout == ""
 
 
-def chart_environment(values: dict[str, Any], folder: Path) -> dict[str, str]:
-    """What the chart gives the gateway, each file that it names laid into the folder."""
-    found = [each for each in yaml.safe_load_all(render(CHART, values)["gateway.yaml"]) if each]
-    (mounted,) = [each["data"] for each in found if each["kind"] == "ConfigMap"]
+def chart_environment(values: dict[str, Any], folder: Path, part: str = "gateway") -> dict[str, str]:
+    """What the chart gives a program, each file that it names laid into the folder."""
+    found = [each for each in yaml.safe_load_all(render(CHART, values)[f"{part}.yaml"]) if each]
+    mounted = next((each["data"] for each in found if each["kind"] == "ConfigMap"), {})
     (pod,) = [each["spec"]["template"]["spec"] for each in found if each["kind"] == "Deployment"]
     shown = issue("app.example.com")
     environment = {}
@@ -96,12 +98,18 @@ def chart_environment(values: dict[str, Any], folder: Path) -> dict[str, str]:
     return environment
 
 
-def started(children: Children, image: Path, values: dict[str, Any], state_url: str) -> tuple[Child, int, int]:
+def place(image: Path, values: dict[str, Any], state_url: str, part: str = "gateway") -> dict[str, str]:
+    """The environment of a program of the chart in the image, with a state that is there."""
     folder = image.parent / f"case-{free_port()}"
     folder.mkdir()
-    environment = chart_environment(values, folder) | environment_in(image)
+    environment = chart_environment(values, folder, part) | environment_in(image)
     (folder / "state-url").chmod(0o644)
     (folder / "state-url").write_text(state_url)
+    return environment
+
+
+def started(children: Children, image: Path, values: dict[str, Any], state_url: str) -> tuple[Child, int, int]:
+    environment = place(image, values, state_url)
     port, tls_port = free_port(), free_port()
     environment |= {"GATEWAY_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "GATEWAY_TLS_PORT": str(tls_port)}
     child = children.start(in_container(image, image / "bin/gateway", "run"), name="gateway", env=environment)
@@ -140,5 +148,28 @@ async def test_the_gateway_of_the_chart_serves_on_while_its_authority_is_away(im
         child, port, _ = started(children, image, FROM_AN_AUTHORITY, redis.url)
         status, ready = await asked(port, "/readyz")
         assert (status, ready["certificates"]["source"]) == (200, "acme")
+        child.send(signal.SIGTERM)
+        assert child.wait(within_s=40) == 0
+
+
+async def test_the_responder_of_the_chart_answers_a_challenge_that_a_gateway_published(
+    image: Path, tmp_path: Path
+) -> None:
+    with Children() as children:
+        redis = start_redis(children, tmp_path / "redis")
+        port = free_port()
+        environment = place(image, WITH_A_RESPONDER, redis.url, "challenges") | {
+            "GATEWAY_CHALLENGES_HOST": "127.0.0.1",
+            "GATEWAY_CHALLENGES_PORT": str(port),
+        }
+        child = children.start(in_container(image, image / "bin/gateway-challenges"), name="responder", env=environment)
+        child.wait_for_port(port, within_s=60)
+        state = open_state(redis.url, StateOptions(prefix=environment["GATEWAY_STATE_PREFIX"]))
+        await state.start()
+        await state.publish_challenge("a-token", "its-answer", 60_000)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.get(f"http://127.0.0.1:{port}/.well-known/acme-challenge/a-token")
+        await state.close()
+        assert (answer.status_code, answer.text) == (200, "its-answer")
         child.send(signal.SIGTERM)
         assert child.wait(within_s=40) == 0

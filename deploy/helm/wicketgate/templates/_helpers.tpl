@@ -69,6 +69,18 @@ securityContext:
 {{- if .Values.tls.secret }}secret{{ else if .Values.tls.acme.directory }}acme{{ end -}}
 {{- end -}}
 
+{{/* Whether challenges have pods of their own. */}}
+{{- define "wicketgate.responder" -}}
+{{- with .Values.tls.acme -}}
+{{- if .responder.enabled -}}
+{{- if or (not .directory) (ne .challenge "http-01") -}}
+{{- fail "tls.acme.responder: it answers the http-01 challenges of tls.acme.directory; turn it off" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The secret by which the gateway proves itself to the provider. */}}
 {{- define "wicketgate.oidcKey" -}}
 oidc-client-{{ if eq .Values.oidc.clientAuth "private_key_jwt" }}key{{ else }}secret{{ end }}
