@@ -113,7 +113,7 @@ def described() -> dict[str, str]:
 def call_ns() -> float:
     """CPU nanoseconds that this interpreter takes for one call of a small recursive function.
 
-    Two builds of one version differ by a quarter (profile-guided or not), and what they were built with they do not say.
+    Two builds of one version differ by a quarter, guided by a profile or not, and do not always say what they are.
     """
 
     def fibonacci(n: int) -> int:
