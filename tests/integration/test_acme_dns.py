@@ -32,11 +32,12 @@ class Writer:
         self.told: list[dict[str, str]] = []
         self.zone: list[tuple[str, str]] = []
         self.refuses = ""
+        self.tokens = {TOKEN.reveal()}
         self.url = f"{server.origin}/records"
         server.behaviours["/records"] = self._do
 
     async def _do(self, request: OddRequest, write: Write) -> None:
-        if request.headers.get("authorization") != f"Bearer {TOKEN.reveal()}":
+        if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.tokens:
             await answers(b"", status="401 Unauthorized")(request, write)
             return
         asked = json.loads(request.body)
@@ -119,6 +120,29 @@ async def test_a_wrong_token_is_told_as_the_writers_answer(pebble: Pebble, write
 
     assert one.logged("no certificate was obtained")[0]["error"].endswith("it answered 401")
     assert pebble.count("/chalZ/") == 0, "the authority is not asked to look in vain"
+
+
+async def test_gateways_change_their_token_one_by_one_while_the_writer_takes_both(
+    pebble: Pebble, writer: Writer
+) -> None:
+    """docs/secrets.md: who was forgotten serves on, and says why it cannot renew."""
+    site, new_token = Deployment(), Secret(secrets.token_hex(32))
+    old, new = replica(site, pebble, writer), replica(site, pebble, writer, new_token)
+    writer.tokens.add(new_token.reveal())
+    await old.keeper.round()
+    await new.keeper.round()
+    assert new.served == old.served
+
+    writer.tokens.remove(TOKEN.reveal())
+    site.pass_days(61)
+    await old.keeper.round()
+    assert str(old.reports[-1]).endswith("it answered 401")
+    assert len(old.served) == 1
+    site.time.pass_s(60)
+    await new.keeper.round()
+    await old.keeper.round()
+    assert old.served[-1] == new.served[-1] != old.served[0]
+    assert (old.reports[-1], new.reports[-1]) == (None, None)
 
 
 async def test_a_record_that_is_not_served_fails_with_the_authoritys_reason(

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 @pytest.fixture(scope="module")
 def provider() -> Iterator[RealProvider]:
     with Children() as children:
-        yield RealProvider(children, PUBLIC_URL, client_key=client_key()[1]).start()
+        yield RealProvider(children, PUBLIC_URL, client_keys=[client_key()[1]]).start()
 
 
 @pytest.fixture

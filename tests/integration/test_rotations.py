@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.support.control_processes import serve_control
 from tests.support.environments import pem
 from tests.support.gateway import Answer, route, table
 from tests.support.gateway_processes import GatewayProcess, inherited, start_gateways
-from tests.support.oidc_provider import Person, RealProvider, client_secret
+from tests.support.oidc_provider import AUDIENCE, Person, RealProvider, client_secret
 from tests.support.postgres import Postgres
 from tests.support.processes import Children
 from tests.support.redis import Redis
@@ -92,10 +93,7 @@ async def test_a_new_session_secret_ends_no_session_and_breaks_only_logins_that_
         store.data_url,
         table(route(upstream.url, **SESSION)),
         only_b={"GATEWAY_SESSION_SECRET": "n" * 16 + "0123456789abcdef" * 2},
-        GATEWAY_SESSION_SECRET="o" * 16 + "0123456789abcdef" * 2,
-        GATEWAY_OIDC_ISSUER=provider.issuer,
-        GATEWAY_OIDC_CLIENT_ID="gateway",
-        GATEWAY_OIDC_CLIENT_SECRET=client_secret("gateway"),
+        **with_provider(provider, GATEWAY_OIDC_CLIENT_SECRET=client_secret("gateway")),
     )
     person, browser = Person(), Browser()
     assert (await browser.get(old, await browser.callback(old, person))).status == 302
@@ -109,6 +107,124 @@ async def test_a_new_session_secret_ends_no_session_and_breaks_only_logins_that_
     assert (await other.get(old, callback)).status == 302
     assert (await other.get(new, "/")).status == 200
     await person.close()
+
+
+def with_provider(provider: RealProvider, **settings: str) -> dict[str, str]:
+    """The settings of a gateway at this provider."""
+    return {
+        "GATEWAY_SESSION_SECRET": "s" * 16 + "0123456789abcdef" * 2,
+        "GATEWAY_OIDC_ISSUER": provider.issuer,
+        "GATEWAY_OIDC_CLIENT_ID": "gateway",
+        "GATEWAY_OIDC_AUDIENCE": AUDIENCE,
+        **settings,
+    }
+
+
+@ON_REDIS
+async def test_a_client_secret_changes_without_a_failed_login_where_the_provider_takes_two(
+    store: Store, tmp_path: Path, children: Children, upstream: upstreams.Upstream
+) -> None:
+    provider = RealProvider(children, PUBLIC_URL).start()
+    old_secret, new_secret = client_secret("gateway"), "the secret that comes after it"
+    await provider.take_secrets(old_secret, new_secret)
+    old, new = start_gateways(
+        children,
+        tmp_path,
+        store.data_url,
+        table(route(upstream.url, auth={"mode": "any"})),
+        only_b={"GATEWAY_OIDC_CLIENT_SECRET": new_secret},
+        **with_provider(provider, GATEWAY_OIDC_CLIENT_SECRET=old_secret),
+        GATEWAY_METRICS_TOKEN=OLD_TOKEN,
+    )
+    # A login ends at whichever gateway the browser comes back to.
+    person = Person()
+    for began, ended in ((old, old), (old, new), (new, old), (new, new)):
+        assert (await (browser := Browser()).get(ended, await browser.callback(began, person))).status == 302
+    crossing = Browser()
+    callback = await crossing.callback(old, person)
+    await provider.take_secrets(new_secret)
+    assert (await crossing.get(new, callback)).status == 302
+    # Whoever forgot the second step fails at logins; sessions, of whichever gateway, and tokens are as good as before.
+    late = Browser()
+    failed = await late.get(old, await late.callback(old, person))
+    assert (failed.status, failed.json["error"]) == (400, "login_failed")
+    metrics = await old.get("/metrics", f"authorization: Bearer {OLD_TOKEN}")
+    assert b'gateway_logins_total{result="failed"} 1' in metrics.body
+    old.child.wait_for_line(r'"detail":"the token endpoint answered 401 invalid_client"')
+    token = (await provider.machine_token()).decode()
+    for gateway in (old, new):
+        assert (await browser.get(gateway, "/")).status == 200
+        assert (await gateway.get("/", f"authorization: Bearer {token}")).status == 200
+    # The login that failed there is started again, and succeeds where the new secret is.
+    assert (await late.get(new, await late.callback(new, person))).status == 302
+    await person.close()
+
+
+@ON_REDIS
+async def test_a_client_key_changes_without_a_failed_login_where_the_provider_tries_both(
+    store: Store, tmp_path: Path, children: Children, upstream: upstreams.Upstream
+) -> None:
+    keys = [ECKey.generate_key("P-256", {"use": "sig", "alg": "ES256"}) for _ in range(2)]
+    provider = RealProvider(children, PUBLIC_URL, client_keys=[dict(key.as_dict(private=False)) for key in keys])
+    provider.start()
+    old_pem, new_pem = (key.as_pem(private=True).decode() for key in keys)
+    gateways = start_gateways(
+        children,
+        tmp_path,
+        store.data_url,
+        table(route(upstream.url, **SESSION)),
+        only_b={"GATEWAY_OIDC_CLIENT_KEY": new_pem},
+        **with_provider(
+            provider,
+            GATEWAY_OIDC_CLIENT_ID="gateway-key",
+            GATEWAY_OIDC_CLIENT_AUTH="private_key_jwt",
+            GATEWAY_OIDC_CLIENT_KEY=old_pem,
+        ),
+    )
+    person = Person()
+    for gateway in gateways:
+        browser = Browser()
+        assert (await browser.get(gateway, await browser.callback(gateway, person))).status == 302
+    await person.close()
+
+
+@ON_REDIS
+async def test_a_metrics_token_counts_alone_and_changes_with_a_restart_not_with_a_reload(
+    store: Store, tmp_path: Path, children: Children, upstream: upstreams.Upstream
+) -> None:
+    file = tmp_path / "metrics-token"
+    file.write_text(f"{OLD_TOKEN}\n")
+    place = store.data_url, table(route(upstream.url))
+
+    async def scraped(gateway: GatewayProcess) -> list[int]:
+        """What the old and the new token are answered."""
+        return [
+            (await gateway.get("/metrics", f"authorization: Bearer {token}")).status for token in (OLD_TOKEN, NEW_TOKEN)
+        ]
+
+    gateways = start_gateways(children, tmp_path, *place, GATEWAY_METRICS_TOKEN_FILE=str(file))
+    file.write_text(f"{NEW_TOKEN}\n")
+    gateways[0].child.send(signal.SIGHUP)
+    gateways[0].child.wait_for_line('"msg":"reload asked for"')
+    assert [await scraped(each) for each in gateways] == [[200, 401]] * 2
+    gateways[0].child.send(signal.SIGTERM)
+    assert gateways[0].child.wait(within_s=30) == 0
+    (tmp_path / "again").mkdir()
+    restarted, _ = start_gateways(children, tmp_path / "again", *place, GATEWAY_METRICS_TOKEN_FILE=str(file))
+    assert await scraped(restarted) == [401, 200]
+    # The other one is not restarted yet: a gap in its graphs, and nothing else.
+    assert await scraped(gateways[1]) == [200, 401]
+    assert (await gateways[1].get("/")).status == 200
+
+
+def test_the_control_planes_metrics_token_counts_alone(children: Children) -> None:
+    for token, other in ((OLD_TOKEN, NEW_TOKEN), (NEW_TOKEN, OLD_TOKEN)):
+        _, origin = serve_control(children, CONTROL_METRICS_TOKEN=token)
+        answers = [
+            httpx.get(f"{origin}/metrics", headers={"authorization": f"Bearer {shown}"}, trust_env=False).status_code
+            for shown in (token, other)
+        ]
+        assert answers == [200, 401]
 
 
 @ON_REDIS

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ class RealProvider:
 
     children: Children
     public_url: str
-    client_key: Mapping[str, Any] | None = None
+    client_keys: Sequence[Mapping[str, Any]] = ()
+    """What the client `gateway-key` may sign with."""
     port: int = 0
     issuer: str = ""
     _child: Child | None = field(default=None, repr=False)
@@ -46,7 +47,7 @@ class RealProvider:
             "port": self.port,
             "redirectUris": [f"{self.public_url}/auth/callback"],
             "postLogoutRedirectUris": [f"{self.public_url}/"],
-            "clientKey": self.client_key,
+            "clientKeys": self.client_keys,
         }
         self._child = self.children.start(
             [require_node(), MODULES / "provider.mjs", json.dumps(options)],
@@ -68,6 +69,11 @@ class RealProvider:
         async with httpx.AsyncClient(trust_env=False) as client:
             query = "?withdraw" if withdraw else ""
             (await client.post(f"{self.issuer}/test/rotate{query}")).raise_for_status()
+
+    async def take_secrets(self, *secrets: str) -> None:
+        """Take these from the client `gateway` from now on, and no other; a start takes its first one alone."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            (await client.post(f"{self.issuer}/test/secrets", params={"secret": secrets})).raise_for_status()
 
     async def machine_token(self, audience: str = AUDIENCE) -> bytes:
         """An access token of the client credentials grant."""

@@ -1,9 +1,10 @@
 // The certified OpenID provider (npm oidc-provider) as the tests need it: a login form that takes any name, keys that
 // rotate while it runs, JWT access tokens. Prints "listening <issuer>" and serves until it is stopped.
 //
-//   node provider.mjs '{"port": 0, "redirectUris": [...], "postLogoutRedirectUris": [...], "clientKey": {JWK}}'
+//   node provider.mjs '{"port": 0, "redirectUris": [...], "postLogoutRedirectUris": [...], "clientKeys": [{JWK}]}'
 //
 // POST /test/rotate   a new key pair of each kind signs from now on; ?withdraw=1 takes the old ones out of the key set
+// POST /test/secrets?secret=A&secret=B   these alone count for the client `gateway` from now on
 
 import { createServer } from 'node:http';
 import { webcrypto } from 'node:crypto';
@@ -51,11 +52,12 @@ const clients = [
   client('gateway-rsa', { id_token_signed_response_alg: 'RS256', token_endpoint_auth_method: 'client_secret_post' }),
   client('machine', { grant_types: ['client_credentials'], response_types: [], redirect_uris: [] }),
 ];
-if (options.clientKey) {
+if (options.clientKeys.length) {
   clients.push(client('gateway-key', {
-    client_secret: undefined, token_endpoint_auth_method: 'private_key_jwt', jwks: { keys: [options.clientKey] },
+    client_secret: undefined, token_endpoint_auth_method: 'private_key_jwt', jwks: { keys: options.clientKeys },
   }));
 }
+let secrets = [clients[0].client_secret];
 
 const accessToken = (audience, algorithm) => ({
   audience,
@@ -106,12 +108,21 @@ const server = createServer(async (request, response) => {
     response.writeHead(204).end();
     return;
   }
+  if (request.method === 'POST' && url.pathname === '/test/secrets') {
+    secrets = url.searchParams.getAll('secret');
+    response.writeHead(204).end();
+    return;
+  }
   handle(request, response);
 });
 
 let issuer;
 function serve() {
-  handle = new Provider(issuer, configuration()).callback();
+  const provider = new Provider(issuer, configuration());
+  provider.Client.prototype.compareClientSecret = function compare(shown) {
+    return (this.clientId === 'gateway' ? secrets : [this.clientSecret]).includes(shown);
+  };
+  handle = provider.callback();
 }
 
 keys = await newKeys();
