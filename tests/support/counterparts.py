@@ -21,6 +21,7 @@ _HOW = {
     "chromium": "apt-get install chromium",
     "node": "`deploy/run test` brings a Node.js that is new enough",
     "curl": "apt-get install curl",
+    "jq": "apt-get install jq",
     "openssl": "apt-get install openssl",
     "wrk": "apt-get install wrk",
     "haproxy": "apt-get install haproxy",
