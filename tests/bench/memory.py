@@ -9,6 +9,8 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from common.identity.headers import IdentityFields
+from common.identity.signature import IdentitySigner, identity_payload
 from common.state.budgets import BudgetCheck, BudgetTable
 from common.state.memory import MemoryState
 from common.state.ports import NewSession
@@ -54,6 +56,23 @@ def decisions(count: int) -> DecisionCache:
         asked = question(_hash(n)[:32], "6f1c2a58-93b4-4c0e-8a27-5d0be1f4c973", "app", ("developer",))
         cache.put(decision_key(service, asked), Kept(allow, float(n), n, 1e9), 0.0)
     return cache
+
+
+def questions(count: int) -> list[bytes]:
+    """What is asked of Access, as it is kept: one question for each subject."""
+    workspace = "6f1c2a58-93b4-4c0e-8a27-5d0be1f4c973"
+    return [question(_hash(n)[:32], workspace, "app", ("developer",)) for n in range(count)]
+
+
+def signatures(count: int) -> IdentitySigner:
+    """Remembered signatures (at most `CACHED_SIGNATURES`): one caller, and a path with a query of its own for each."""
+    signer = IdentitySigner()
+    fields = IdentityFields(
+        _hash(0)[:32], "person-1@example.com", "6f1c2a58-93b4-4c0e-8a27-5d0be1f4c973", ("developer",)
+    )
+    for n in range(count):
+        signer.sign(identity_payload(fields, "GET", SMALL, f"?page={n}", "app.example.com"))
+    return signer
 
 
 def limiter_keys(count: int, *, buckets: int = 1, requests: int = 1) -> BudgetTable:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
+from common.identity.signature import CACHED_SIGNATURES
 from dataplane.forwarding.context import forwarding_context
 from dataplane.http1 import plain
 from dataplane.http1.request import HEADERS_MAX, read_request_head
@@ -121,6 +122,7 @@ def _memory(entries: int, connections: int) -> dict[str, float]:
     kept = {
         "session": memory.bytes_each(memory.sessions, entries),
         "cached decision": memory.bytes_each(memory.decisions, entries),
+        "signature": memory.bytes_each(memory.signatures, min(entries, CACHED_SIGNATURES)),
         "limiter key, one bucket": memory.bytes_each(memory.limiter_keys, entries),
         "limiter key, all 60 buckets": memory.bytes_each(lambda n: memory.limiter_keys(n, buckets=60), entries),
     }
@@ -128,7 +130,7 @@ def _memory(entries: int, connections: int) -> dict[str, float]:
     return kept | {f"idle connection, {how}": size for how, size in idle.items()}
 
 
-MEMORY_TARGETS = {"session": 1024, "cached": 500, "limiter": 300, "idle": 8192}
+MEMORY_TARGETS = {"session": 1024, "cached": 500, "signature": 1024, "limiter": 300, "idle": 8192}
 
 
 def _times_table(times: dict[str, list[float]]) -> str:

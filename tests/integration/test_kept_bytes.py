@@ -18,7 +18,7 @@ OTHER_VERSIONS = 1.15
 """CPython 3.11 is what the bounds were counted with; objects of later versions have other sizes."""
 
 # A tenth above what was counted, and never above what a release has to show (docs/performance.md).
-SESSION, DECISION, LIMITER_KEY, BUSY_LIMITER_KEY = 640, 370, 220, 300
+SESSION, DECISION, QUESTION, SIGNATURE, LIMITER_KEY, BUSY_LIMITER_KEY = 640, 370, 200, 740, 220, 300
 UNUSED_CONNECTION, USED_CONNECTION = 2_450, 2_630
 
 
@@ -31,10 +31,12 @@ def allowed(most: int) -> float:
     [
         (memory.sessions, SESSION),
         (memory.decisions, DECISION),
+        (memory.questions, QUESTION),
+        (memory.signatures, SIGNATURE),
         (memory.limiter_keys, LIMITER_KEY),
         (lambda count: memory.limiter_keys(count, buckets=60), BUSY_LIMITER_KEY),
     ],
-    ids=["session", "decision", "limiter key", "limiter key, all buckets"],
+    ids=["session", "decision", "question", "signature", "limiter key", "limiter key, all buckets"],
 )
 def test_an_entry_takes_no_more_bytes_than_it_did(fill: Fill, most: int) -> None:
     """Raise a bound only together with the reason why the entry is worth it."""
