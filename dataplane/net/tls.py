@@ -105,6 +105,8 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._app is not None:
             self._app.connection_lost(self._error or exc)
+            # They hold each other, and with this what OpenSSL holds: let go of, it is freed now, not when collected.
+            self._app = None
 
     def pause_writing(self) -> None:
         if self._app is not None:

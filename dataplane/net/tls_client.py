@@ -93,6 +93,8 @@ async def over_tls(client: ClientTls, protocol: type[P]) -> P:
     except BaseException:
         client.abort()
         raise
-    made = client.get_protocol()
+    made = client._app
+    if made is None:  # it ended as soon as the handshake was over
+        raise client._error or ConnectionResetError("the server closed the connection behind the TLS handshake")
     assert isinstance(made, protocol)  # noqa: S101 (its maker's word)
     return made

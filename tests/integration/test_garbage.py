@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,10 +14,13 @@ import pytest
 import uvloop
 
 from tests.support import upstreams
+from tests.support.certificates import authority, client_context, issue
 from tests.support.gateway import Running, route, running, table
 from tests.support.websocket_peers import nothing_left, opened, stays
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+TLS_NAME = "secure.test"
+OVER_TLS = GET.replace(b"host: a", b"host: secure.test")
 REPEATED = 20
 Way = Callable[[Running], Awaitable[None]]
 
@@ -80,6 +84,26 @@ async def upgraded(gw: Running) -> None:
     (await opened(gw, "/socket")).caller.close()
 
 
+async def secured_caller(gw: Running) -> None:
+    caller = await gw.connect_tls(client_context(), TLS_NAME)
+    assert (await caller.ask(OVER_TLS)).status == 200
+    caller.close()
+
+
+async def secured_caller_vanished(gw: Running) -> None:
+    """In its head."""
+    caller = await gw.connect_tls(client_context(), TLS_NAME)
+    await caller.send(OVER_TLS[:10])
+    caller.vanish()
+
+
+async def secured_upstream(gw: Running) -> None:
+    """Which answers once."""
+    caller = await gw.connect()
+    assert (await caller.ask(GET.replace(b"GET / ", b"GET /secured "))).status == 200
+    caller.close()
+
+
 async def left_by(way: Way, gw: Running) -> Counter[str]:
     """The objects of ours that only the collector finds, after some such connections."""
     for _ in range(3):
@@ -102,15 +126,28 @@ async def left_by(way: Way, gw: Running) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    "way", [kept, closed, unused, refused, unrouted, uploaded, vanished, failed, upgraded], ids=lambda way: way.__name__
-)
+    "way",
+    [
+        kept, closed, unused, refused, unrouted, uploaded, vanished, failed, upgraded,
+        secured_caller, secured_caller_vanished, secured_upstream,
+    ],
+    ids=lambda way: way.__name__,
+)  # fmt: skip
 def test_a_connection_that_ended_leaves_no_cycle_of_ours(way: Way, tmp_path: Path) -> None:
+    once = upstreams.answers_and_closes(upstreams.ok(extra=b"connection: close\r\n"))
+    ours, theirs = issue(TLS_NAME).write(tmp_path, "gateway"), issue("127.0.0.1").write(tmp_path, "upstream")
+    of_upstream = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    of_upstream.load_cert_chain(*theirs)
+    trusted = tmp_path / "ca.pem"
+    trusted.write_bytes(authority().cert_pem.bytes())
+
     async def main() -> None:
         async with (
             upstreams.upstream(upstreams.answers) as app,
             upstreams.upstream(upstreams.never_answers) as never,
             upstreams.upstream(upstreams.resets_without_answer) as resets,
             upstreams.upstream(stays) as socket,
+            upstreams.upstream(once, tls=of_upstream) as secured,
             running(
                 tmp_path,
                 table(
@@ -118,8 +155,13 @@ def test_a_connection_that_ended_leaves_no_cycle_of_ours(way: Way, tmp_path: Pat
                     route(never.url, "/never"),
                     route(resets.url, "/resets"),
                     route(socket.url, "/socket", websocket=True),
+                    route(secured.url, "/secured"),
                 ),
                 rate_limit_route_max=0,
+                tls_cert=ours[:1],
+                tls_key=ours[1:],
+                tls_port=0,
+                upstream_tls_ca=trusted,
             ) as gw,
         ):
             found = await left_by(way, gw)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from common.telemetry.log import Log
 from dataplane.net.timers import TimerWheel
 from dataplane.net.tls import UNREAD_ANSWERS_MAX_BYTES, TlsTransport
-from dataplane.net.tls_client import ClientTls
+from dataplane.net.tls_client import ClientTls, over_tls
 from dataplane.net.tls_server import Handshakes, ServerTls
 from dataplane.tls.certificate import read_certificate
 from dataplane.tls.context import load_identity, server_context
@@ -385,5 +385,18 @@ def test_before_the_handshake_nobody_is_told_of_anything() -> None:
         pair.server.connection_lost(None)
         assert (server.lost, server.ends) == ([], 0)
         assert len(pair.handshakes) == 0
+
+    run(check)
+
+
+@pytest.mark.parametrize("reason", [None, BrokenPipeError("the write failed")], ids=["closed", "broken"])
+def test_a_connection_that_ends_behind_its_handshake_is_told_as_one_that_broke(reason: OSError | None) -> None:
+    """Before whoever waits for it has its turn: a request on it would wait for its whole budget."""
+
+    async def check() -> None:
+        pair = connected()
+        pair.client.connection_lost(reason)
+        with pytest.raises(ConnectionResetError, match="behind the TLS handshake"):
+            await over_tls(pair.client, Recorder)
 
     run(check)
