@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -28,6 +29,7 @@ from tests.bench.machine import (
     say,
 )
 from tests.bench.report import Row, aligned, publish
+from tests.bench.soak.files import open_files
 from tests.bench.soak.setting import Setting
 from tests.bench.stage import PREFIX, ROOT, Started, stage
 
@@ -62,7 +64,8 @@ class Sample:
     objects: int
     tasks: int
     threads: int
-    files: int
+    files: Counter[str]
+    """Those open, by kind."""
     cpu_s: float
     gauges: dict[str, float]
     malloc_held: int
@@ -186,7 +189,7 @@ def _sample(on: Setting, it: Started, minute: float) -> Sample:
         objects=held["objects"],
         tasks=held["tasks"],
         threads=held["threads"],
-        files=held["files"],
+        files=open_files(it.pid),
         cpu_s=cpu_s(it.pid),
         gauges={name: float(re.findall(rf"^{name} (\S+)$", metrics, re.MULTILINE)[0]) for name in GAUGES},
         malloc_held=held.get("malloc_held", 0),
@@ -219,8 +222,9 @@ def judged(before: Sample, samples: Sequence[Sample], after: Sample, minutes: fl
     verdicts.append((left == 0, f"{left:.0f} connections, requests, exchanges and WebSockets left"))
     verdicts.append((after.tasks == 0, f"{after.tasks} tasks left {after.waiting or ''}"))
     pooled = after.kinds.get("dataplane.upstream.connection.UpstreamConnection", 0)
-    files = f"{after.files} files open, {before.files} before; {pooled} are connections kept to upstreams"
-    verdicts.append((after.files - pooled <= before.files, files))
+    more = after.files - before.files
+    files = f"{more.total()} files open that were not before, {pooled} connections kept to upstreams: {dict(more)}"
+    verdicts.append((after.files.total() - pooled <= before.files.total(), files))
     verdicts.append((after.threads <= before.threads + EXECUTOR, f"{after.threads} threads, {before.threads} before"))
     return verdicts
 
@@ -257,8 +261,8 @@ def _table(before: Sample, samples: Sequence[Sample], after: Sample) -> str:
     for name, each in shown:
         rows.append(
             (
-                name, f"{each.rss / 2**20:.1f}", str(each.blocks), str(each.objects), str(each.tasks), str(each.files),
-                f"{each.gauges['gateway_connections']:.0f}", f"{each.cpu_s:.0f}",
+                name, f"{each.rss / 2**20:.1f}", str(each.blocks), str(each.objects), str(each.tasks),
+                str(each.files.total()), f"{each.gauges['gateway_connections']:.0f}", f"{each.cpu_s:.0f}",
             )
         )  # fmt: skip
     return aligned(rows)

@@ -1,7 +1,7 @@
 """The gateway with a way to ask what its process holds: `watched.py SOCKET`, the rest as `gateway run`.
 
 A thread answers each connection to the Unix socket with one line of JSON and the memory blocks that Python has in use,
-its objects by type, threads and open files. It is asked twice a minute, so it costs the gateway nothing that counts.
+its objects by type, and threads. It is asked twice a minute, so it costs the gateway nothing that counts.
 With `BENCH_TRACE=1`, the lines of the program that hold the most memory come with it.
 """
 
@@ -40,7 +40,6 @@ def held() -> dict[str, Any]:
         "objects": sum(kinds.values()),
         **malloc(),
         "threads": threading.active_count(),
-        "files": len(list(Path("/proc/self/fd").iterdir())),
     }
     if tracemalloc.is_tracing():
         lines = tracemalloc.take_snapshot().statistics("lineno")[:MOST]
