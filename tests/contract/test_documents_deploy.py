@@ -30,7 +30,8 @@ def commands(program: str) -> list[list[str]]:
     """The words behind a program's name wherever it is shown, up to the next program of a pipe."""
     found = []
     for path in (*PAGES, *USED_BY_HAND):
-        for line in re.findall(rf"(?<![\w/-]){program} ([^`\n\"]+)", path.read_text()):
+        text = path.read_text().replace("\\\n", " ")
+        for line in re.findall(rf"(?<![\w/-]){program} ([^`\n\"]+)", text):
             words = line.partition(" | ")[0].partition(" #")[0]
             # Otherwise it is a sentence that speaks of the program.
             if re.search(r" -|/", words):
@@ -127,7 +128,20 @@ def labelled() -> Iterator[tuple[str, dict[str, str]]]:
             yield "pod", each["spec"]["template"]["metadata"]["labels"]
 
 
-@pytest.mark.parametrize("words", commands("kubectl"), ids=lambda words: " ".join(words))
+def test_kubectl_makes_each_secret_with_the_keys_that_its_program_is_given() -> None:
+    least = values_shown()[0]
+    made = {
+        words[3]: {word.removeprefix("--from-file=") for word in words[4:]}
+        for words in commands("kubectl") if words[:3] == ["create", "secret", "generic"]
+    }  # fmt: skip
+    wanted = [each["spec"]["template"]["spec"] for each in objects(least) if each["kind"] in ("Deployment", "Job")]
+    secrets = [volume["secret"] for pod in wanted for volume in pod["volumes"] if "secret" in volume]
+    assert made == {each["secretName"]: {item["key"] for item in each["items"]} for each in secrets}
+
+
+@pytest.mark.parametrize(
+    "words", [words for words in commands("kubectl") if words[0] != "create"], ids=lambda words: " ".join(words)
+)
 def test_kubectl_selects_what_the_chart_makes(words: list[str]) -> None:
     (selector,) = options(words, "-l")
     name, _, value = selector.partition("=")
