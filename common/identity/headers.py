@@ -9,6 +9,7 @@ neither be read differently by the two nor lose a byte on the wire that the sign
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -86,7 +87,7 @@ def _write(principal: Principal, workspace_id: str | None) -> WrittenIdentity:
 # A caller repeats, and the values cost some microseconds to make. Both bounds together keep this under 12 MiB.
 _REMEMBERED_MAX = 1024
 _REMEMBERED_MAX_CHARS = 1024
-_remembered: dict[tuple[str, str, tuple[str, ...], str | None], WrittenIdentity] = {}
+_remembered: OrderedDict[tuple[str, str, tuple[str, ...], str | None], WrittenIdentity] = OrderedDict()
 
 
 def sanitized(text: str) -> str:

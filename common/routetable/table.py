@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -87,7 +88,7 @@ class _Matcher:
         self._loose = Index(entries, loose=True) if escaped else self._strict
         self._plain_suffices = not any(_meets_plain(entry) for entry in entries)
         self._names = frozenset(name for host in table.hosts for name in (host, bracketed(host)))
-        self._found: dict[tuple[str | None, str, str], Found] = {}
+        self._found: OrderedDict[tuple[str | None, str, str], Found] = OrderedDict()
         self._everything_reserved = "/" in table.reserved_paths
         # By first segment: the path itself, and what every path below it starts with.
         self._reserved: dict[str, list[tuple[str, str]]] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Literal
@@ -237,10 +238,10 @@ _PLAIN_QUERY = re.compile(rf"\?{_PLAIN_PAIR}(?:&{_PLAIN_PAIR})*+")
 _VALUE = re.compile("=[^&]*")
 _PLAIN_MAX = 512
 _HARMLESS_MAX = 1024
-_harmless: dict[str, None] = {}
+_harmless: OrderedDict[str, None] = OrderedDict()
 # The last targets of that kind themselves: they hold no more than the log does.
 _SHOWN_MAX = 512
-_shown: dict[str, str] = {}
+_shown: OrderedDict[str, str] = OrderedDict()
 
 
 def _target(path: str, query: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from dataplane.access.protocol import AccessDecision
@@ -40,7 +41,9 @@ class DecisionCache:
 
     def __init__(self, max_entries: int) -> None:
         self._max = max_entries
-        self._entries: dict[bytes, Kept] = {}
+        # Of a plain dict the first entry is found only behind the places of all that were dropped: in a large cache,
+        # that takes tens of microseconds.
+        self._entries: OrderedDict[bytes, Kept] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -103,7 +104,7 @@ class AccessClient:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._questions: dict[_Said, tuple[bytes, bytes]] = {}
+        self._questions: OrderedDict[_Said, tuple[bytes, bytes]] = OrderedDict()
         self._calls: dict[bytes, _Call] = {}
         self._running: set[asyncio.Task[Outcome]] = set()
         self._asked = 0

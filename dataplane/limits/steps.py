@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dataplane.limits.limiter import Limiter
 
 _Numbers: TypeAlias = tuple[int, int, int]
-_Known: TypeAlias = "dict[tuple[_Plan, str, str], Sequence[BudgetCheck]]"
+_Known: TypeAlias = "OrderedDict[tuple[_Plan, str, str], Sequence[BudgetCheck]]"
 """What counts the requests of the last callers, by plan, route and caller."""
 LoginPart: TypeAlias = Literal["login", "callback"]
 
@@ -67,7 +68,7 @@ class RequestLimits:
             lambda route: _Plan(("deployment", budgets.deployment), ("client", budgets.client), ("route", route)),
             budgets.route,
         )
-        self._known: _Known = {}
+        self._known: _Known = OrderedDict()
 
     def __call__(self, x: Exchange) -> Awaitable[None]:
         """Count the request. Raises `too_many_requests`, or what the fallback says (`rate_limit_unavailable`)."""
@@ -97,7 +98,7 @@ class PrincipalLimit:
     def __init__(self, limiter: Limiter, budgets: DeploymentBudgets) -> None:
         self._limiter = limiter
         self._plans = _Plans(lambda principal: _Plan(("principal", principal)), budgets.principal)
-        self._known: _Known = {}
+        self._known: _Known = OrderedDict()
 
     def __call__(self, x: Exchange) -> Awaitable[None]:
         """Count the request. Raises as `RequestLimits` does."""
