@@ -8,7 +8,8 @@ connection's end from its being cut, knows no half of one, holds 256 KiB for eac
 before its handshake is over.
 
 Nothing is held here but records that are not whole and, while reading is paused, what came with the read before. What
-is written goes to the transport at once, so its water marks are the protocol's.
+is written goes to the transport at once, so its water marks are the protocol's. OpenSSL is handed little at a time,
+either way: its buffers grow by a third over what is put into them, and keep that size as long as the connection lasts.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
 
 RECORD_MAX_BYTES = 16_384  # RFC 8446 §5.1, of plain text
+HANDED_BYTES = 2 * RECORD_MAX_BYTES
+"""So much is in OpenSSL's hands at once: more than the longest record as it travels (RFC 5246 §6.2.3)."""
 # A peer that asks for new keys and does not read the answers makes them pile up; no honest one comes near.
 UNREAD_ANSWERS_MAX_BYTES = 1_048_576
+NOTHING = memoryview(b"")
 TELL_S = 1.0
 """How long a peer may take to read why it is cut off."""
 
@@ -36,6 +43,7 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
     __slots__ = (
         "_app",
         "_error",
+        "_held",
         "_incoming",
         "_keep_open",
         "_outgoing",
@@ -52,6 +60,8 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
         self._app: asyncio.BaseProtocol | None = None
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
+        self._held = NOTHING
+        """What came and is not in `_incoming` yet."""
         self._tls: ssl.SSLObject | None = None
         self._error: ssl.SSLError | None = None
         self._paused = False
@@ -67,9 +77,9 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
     def _shake_hands(self, data: bytes = b"") -> None:
         """One step of it, with what has come."""
         tls = cast(ssl.SSLObject, self._tls)
-        self._incoming.write(data)
+        self._take(data)
         try:
-            tls.do_handshake()
+            self._step(tls.do_handshake)
         except ssl.SSLWantReadError:
             self._flush()
         except ssl.SSLError as error:
@@ -95,7 +105,7 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
         if self._app is None:
             self._shake_hands(data)
         else:
-            self._incoming.write(data)
+            self._take(data)
         if self._app is not None:
             self._deliver()
 
@@ -117,6 +127,26 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
             self._app.resume_writing()
 
     # What comes
+
+    def _take(self, data: bytes) -> None:
+        """Keep what has come for OpenSSL, in its order."""
+        if not self._held and len(data) <= HANDED_BYTES:
+            self._incoming.write(data)
+        else:
+            self._held = memoryview(bytes(self._held) + data)
+
+    def _step(self, step: Callable[..., T], *arguments: Any) -> T:
+        """One of OpenSSL's steps, given what has come as it is wanted; `SSLWantReadError` when all is not enough."""
+        while True:
+            room = HANDED_BYTES - self._incoming.pending
+            if self._held and room > 0:
+                self._incoming.write(self._held[:room])
+                self._held = self._held[room:] or NOTHING  # an empty view would keep all that was read
+            try:
+                return step(*arguments)
+            except ssl.SSLWantReadError:
+                if not self._held:
+                    raise
 
     def _deliver(self) -> None:
         """Hand on all that has come, as far as the protocol reads."""
@@ -151,7 +181,8 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
     def _read(self) -> bytes | None:
         """One record's data; None when there is no whole one, empty for close_notify."""
         try:
-            data = cast(ssl.SSLObject, self._tls).read(RECORD_MAX_BYTES)
+            tls = cast(ssl.SSLObject, self._tls)
+            data = self._step(tls.read, RECORD_MAX_BYTES) if self._held else tls.read(RECORD_MAX_BYTES)
         except ssl.SSLWantReadError:
             return None
         self.said_goodbye = not data
@@ -163,7 +194,7 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
         while not self._paused:
             buffer = cast(bytearray, app.get_buffer(-1))
             try:
-                size = tls.read(len(buffer), buffer)
+                size = self._step(tls.read, len(buffer), buffer) if self._held else tls.read(len(buffer), buffer)
             except ssl.SSLWantReadError:
                 return
             if not size:
@@ -176,7 +207,7 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
     @property
     def _drained(self) -> bool:
         """Nothing is left to decrypt; asked because OpenSSL's own answer is an exception, which costs more."""
-        return not self._incoming.pending and not cast(ssl.SSLObject, self._tls).pending()
+        return not self._held and not self._incoming.pending and not cast(ssl.SSLObject, self._tls).pending()
 
     def _ended(self) -> bool:
         """The peer sends nothing more; whether its connection stays open for what it is still sent."""
@@ -202,10 +233,15 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
         if self._said_all or not data or self._raw.is_closing():
             return
         tls = cast(ssl.SSLObject, self._tls)
-        written = tls.write(data)
-        while written < len(data):
-            written += tls.write(memoryview(data)[written:])
-        self._raw.write(self._outgoing.read())
+        if len(data) <= RECORD_MAX_BYTES:
+            tls.write(data)
+            self._raw.write(self._outgoing.read())
+            return
+        records, rest = [], memoryview(data)
+        while rest:
+            rest = rest[tls.write(rest[:HANDED_BYTES]) :]
+            records.append(self._outgoing.read())
+        self._raw.write(b"".join(records))
 
     def can_write_eof(self) -> bool:
         return True

@@ -57,7 +57,7 @@ class ClientTls(TlsTransport):
         try:
             if os.fstat(fileno).st_ino != self._inode:  # it is closed, and its number another's
                 return None
-            self._incoming.write(os.read(fileno, LAST_WORDS_MAX_BYTES))
+            self._take(os.read(fileno, LAST_WORDS_MAX_BYTES))
             while self._read():
                 pass
         except ssl.SSLError as error:

@@ -109,7 +109,7 @@ class ServerTls(TlsTransport):
         if self._tls is not None:
             super()._shake_hands(data)
         elif not self._raw.is_closing():
-            self._incoming.write(data)
+            self._take(data)
             if self._begins_well(data):
                 self._tls = self._shared.context().wrap_bio(self._incoming, self._outgoing, server_side=True)
                 super()._shake_hands()

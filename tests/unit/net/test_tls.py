@@ -20,6 +20,7 @@ from dataplane.net.tls_client import ClientTls, over_tls
 from dataplane.net.tls_server import Handshakes, ServerTls
 from dataplane.tls.certificate import read_certificate
 from dataplane.tls.context import load_identity, server_context
+from tests.bench.soak.watched import malloc
 from tests.support.certificates import NOW, client_context, issue
 
 CHUNK = 16_384
@@ -237,6 +238,29 @@ def test_a_side_that_pauses_gets_nothing_until_it_resumes(buffer: int) -> None:
             if server.received == sent:
                 break
         assert server.received == sent
+
+    run(check)
+
+
+@pytest.mark.skipif(not malloc(), reason="glibc tells what is in use")
+@pytest.mark.parametrize("buffer", [0, 65_536])
+def test_a_large_body_leaves_no_large_buffers(buffer: int) -> None:
+    """OpenSSL's never shrink: a kept connection would hold what one read brought, or one write took, for ever."""
+    pairs = 20
+
+    def check() -> None:
+        opened = [connected(Buffered(buffer) if buffer else Recorder()) for _ in range(pairs)]
+        before = malloc()["malloc_used"]
+        for pair in opened:
+            pair.client.write(bytes(250_000))
+            pair.server.write(bytes(250_000))
+            pair.carry()
+            for each in (pair.server, pair.client):
+                recorder = each.get_protocol()
+                assert isinstance(recorder, Recorder)
+                assert len(recorder.received) == 250_000
+                recorder.received = b""
+        assert (malloc()["malloc_used"] - before) / pairs / 2 < 100_000
 
     run(check)
 
