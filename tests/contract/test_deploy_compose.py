@@ -135,6 +135,17 @@ def test_secrets_are_made_once_and_are_nobody_elses(folder: Path) -> None:
     assert len(set(before.values())) == len(before)
 
 
+def test_a_secret_that_is_taken_away_is_made_anew_and_no_other(folder: Path) -> None:
+    """How docs/secrets.md has one changed."""
+    secrets = folder / "secrets"
+    before = {path.name: path.read_bytes() for path in secrets.iterdir()}
+    (secrets / "session_secret").unlink()
+    again = told(folder / "make-secrets", *ADDRESSES, cwd=folder)
+    assert again.stdout == "made: session_secret\n"
+    after = {path.name: path.read_bytes() for path in secrets.iterdir()}
+    assert {name for name in before if after[name] != before[name]} == {"session_secret"}
+
+
 def test_a_wrong_call_says_how_it_is_made(folder: Path) -> None:
     wrong = told(folder / "make-secrets", cwd=folder)
     assert wrong.returncode == 2
