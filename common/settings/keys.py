@@ -33,12 +33,28 @@ def identity_key(text: str) -> str:
 
 
 def client_key(text: str) -> str:
-    """The PEM of a key for `private_key_jwt`, unescaped: RSA of at least 2048 bits, or EC on P-256 or P-384."""
+    """The PEM of a key for `private_key_jwt`, unescaped: RSA of at least 2048 bits, or EC on P-256 or P-384; its
+    certificate may stand behind it.
+    """
     pem = unescaped_pem(text)
     key = private_key(pem)
     if not _is_long_rsa(key) and not _is_on_curve(key, SECP256R1, SECP384R1):
         raise ValueError(f"is neither an RSA key of at least {RSA_MIN_BITS} bits nor an EC key on P-256 or P-384")
+    client_certificate(pem)
     return pem
+
+
+def client_certificate(pem: str) -> x509.Certificate | None:
+    """The certificate behind a client's private key, None where the key stands alone; `ValueError` if another key's."""
+    if "-----BEGIN CERTIFICATE-----" not in pem:
+        return None
+    try:
+        certificate = x509.load_pem_x509_certificates(pem.encode())[0]
+    except ValueError:
+        raise ValueError("holds a certificate that cannot be read; it may be cut short") from None
+    if certificate.public_key() != private_key(pem).public_key():
+        raise ValueError("holds the certificate of another key; put the key's own behind it, or none")
+    return certificate
 
 
 def private_key(pem: str, *, must_be_pkcs8: bool = False) -> PrivateKeyTypes:

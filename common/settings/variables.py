@@ -123,7 +123,8 @@ PROVIDER = Section(
             "GATEWAY_OIDC_CLIENT_KEY",
             "",
             p.CLIENT_KEY,
-            "Private key of `private_key_jwt`: RSA of at least 2048 bits, or EC on P-256 or P-384.",
+            "Private key of `private_key_jwt`: RSA of at least 2048 bits, or EC on P-256 or P-384. Its certificate may "
+            "stand behind it, for a provider that goes by the thumbprint.",
             production="required with `private_key_jwt`",
             secret=True,
         ),

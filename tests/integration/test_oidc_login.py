@@ -7,22 +7,29 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import orjson
 import pytest
+import trustme
+from joserfc.jwk import RSAKey
 
 from common.settings.secret import Secret
 from dataplane.errors import GatewayError
 from dataplane.oidc.login import PendingLogin
 from tests.support.auth_harness import PAGE, exchange, location
 from tests.support.auth_stack import PUBLIC_URL, Stack, User, client_key
+from tests.support.certificates import issue
 from tests.support.oidc_provider import RealProvider
 from tests.support.processes import Children
 
 pytestmark = pytest.mark.real
 
 
+CERTIFIED = issue("gateway", key_type=trustme.KeyType.RSA)
+
+
 @pytest.fixture(scope="module")
 def provider() -> Iterator[RealProvider]:
+    certified = {**RSAKey.import_key(CERTIFIED.key.decode()).as_dict(private=False), "use": "sig"}
     with Children() as children:
-        yield RealProvider(children, PUBLIC_URL, client_keys=[client_key()[1]]).start()
+        yield RealProvider(children, PUBLIC_URL, client_keys=[client_key()[1], certified]).start()
 
 
 @pytest.fixture
@@ -51,6 +58,12 @@ async def test_a_page_is_reached_through_the_login(stack: Stack, user: User) -> 
 @pytest.mark.parametrize("client_id", ["gateway", "gateway-rsa", "gateway-key"])
 async def test_every_way_to_prove_the_client_works(provider: RealProvider, client_id: str) -> None:
     async with Stack(provider.issuer, client_id) as stack, User(stack) as user:
+        assert await user.open("/app") == "/app"
+
+
+async def test_a_key_with_its_certificate_proves_the_client(provider: RealProvider) -> None:
+    key = Secret((CERTIFIED.key + CERTIFIED.chain).decode())
+    async with Stack(provider.issuer, "gateway-key", oidc_client_key=key) as stack, User(stack) as user:
         assert await user.open("/app") == "/app"
 
 

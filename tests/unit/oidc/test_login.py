@@ -8,6 +8,7 @@ from base64 import b64decode, urlsafe_b64encode
 from urllib.parse import parse_qs, unquote_plus, urlsplit
 
 import pytest
+import trustme
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from joserfc import jwt
@@ -27,6 +28,7 @@ from dataplane.oidc.login import (
     read_id_token,
     token_request,
 )
+from tests.support.certificates import issue
 
 ISSUER = "https://id.example.com"
 TOKEN = f"{ISSUER}/token"
@@ -163,6 +165,19 @@ def test_an_assertion_proves_the_client_for_a_minute(algorithm: str) -> None:
     assert token.claims == {"iss": "gateway", "sub": "gateway", "aud": TOKEN, "iat": 1_000, "exp": 1_060}
     again, _ = token_request(client, TOKEN, "the-code", "v", 1_000.9)
     assert jwt.decode(again["client_assertion"], public, algorithms=[algorithm]).claims["jti"] != jti
+
+
+@pytest.mark.parametrize(
+    ("kind", "algorithm"), [(trustme.KeyType.RSA, "PS256"), (trustme.KeyType.ECDSA, "ES256")], ids=["rsa", "ec"]
+)
+def test_an_assertion_names_the_certificate_that_stands_behind_the_key(kind: trustme.KeyType, algorithm: str) -> None:
+    """Entra finds the key by it."""
+    issued = issue("gateway", key_type=kind)
+    assertion = ClientAssertion("gateway", Secret((issued.key + issued.chain).decode()))
+    parts = assertion.form(TOKEN, 0)["client_assertion"].split(".")
+    header = json.loads(b64decode(parts[0] + "=="))
+    thumbprint = hashlib.sha256(issued.leaf.public_bytes(Encoding.DER)).digest()
+    assert header == {"typ": "JWT", "alg": algorithm, "x5t#S256": urlsafe_b64encode(thumbprint).rstrip(b"=").decode()}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, PublicFormat
 
 from common.settings.keys import key_fingerprint
+from tests.support.certificates import issue
 from tests.support.environments import MINIMAL, P256_PEM, files, load, pem, problems
 
 P256 = ec.generate_private_key(ec.SECP256R1())
@@ -61,6 +62,20 @@ def test_a_client_key_is_one_whose_algorithm_is_used(
     key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, accepted: bool
 ) -> None:
     assert (problems(MINIMAL, **PROVIDER, OIDC_CLIENT_KEY=pem(key)) == ()) is accepted
+
+
+def test_a_certificate_behind_a_client_key_is_its_own() -> None:
+    issued, other = issue("gateway"), issue("gateway")
+    own = (issued.key + issued.chain).decode()
+    assert problems(MINIMAL, **PROVIDER, OIDC_CLIENT_KEY=own) == ()
+    assert problems(MINIMAL, **PROVIDER, OIDC_CLIENT_KEY=own.replace("\n", "\\n")) == ()
+    for wrong, says in (
+        (issued.key + other.chain, "holds the certificate of another key"),
+        (issued.key + issued.chain[:200], "holds a certificate that cannot be read"),
+        (issued.chain + issued.key, "holds a certificate where the private key belongs"),
+    ):
+        (problem,) = problems(MINIMAL, **PROVIDER, OIDC_CLIENT_KEY=wrong.decode())
+        assert problem.startswith(f"GATEWAY_OIDC_CLIENT_KEY: {says}")
 
 
 def test_a_client_key_and_a_client_secret_are_each_refused_where_they_have_no_effect() -> None:
