@@ -22,6 +22,7 @@ OF_THE_OPERATOR = {
         "GATEWAY_OIDC_AUDIENCE": "app",
         "GATEWAY_ACCESS_URL": "http://access:8090",
     },
+    "gateway-access": {},
     "gateway-challenges": {},
     "gateway-control": {},
     "gateway-control migrate": {},
@@ -37,7 +38,8 @@ OF_THE_AUTHORITY = {
 
 def program_of(unit: Path) -> str:
     (command,) = re.findall(r"^ExecStart=/opt/wicketgate/bin/(.*)$", unit.read_text(), re.MULTILINE)
-    return command.removesuffix(" run")
+    # A file that it is given is no part of its name.
+    return command.partition(" /")[0].removesuffix(" run")
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
