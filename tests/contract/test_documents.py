@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from common.state.postgres.models import Base
 from dataplane import metrics
 from dataplane.errors import ERRORS
 from dataplane.metrics import GatewayMetrics
@@ -51,3 +52,16 @@ def test_the_page_of_metrics_has_each_with_its_kind_labels_and_their_values() ->
     known = {value for name, value in vars(metrics).items() if isinstance(value, tuple) and name.isupper()}
     untold = {metrics.METHODS, metrics.STATUSES, metrics.STATE_OPERATIONS, metrics.STALE_AGE_BUCKETS}
     assert told == known - untold
+
+
+def test_the_page_on_backups_names_the_tables_and_those_that_a_crash_of_postgres_empties() -> None:
+    page = (DOCS / "backup.md").read_text()
+    tables = Base.metadata.tables.values()
+    named = {name for row in re.findall(r"Postgres ((?:`\w+`(?:, )?)+)", page) for name in re.findall(r"\w+", row)}
+    assert named <= {table.name for table in tables}
+    assert named
+    words = {"auth_failures": "counts of failed authentication"}
+    # What the sweep remembers is nobody's data.
+    lost = {words.get(table.name, table.name) for table in tables if "UNLOGGED" in table._prefixes} - {"sweeps"}
+    (row,) = re.findall(r"^\| (.*?) \|.*`UNLOGGED`", page, re.MULTILINE)
+    assert set(row.split(", ")) == lost
