@@ -37,6 +37,7 @@ class Relay:
         "_deadline_kind",
         "_downstream_paused",
         "_finished",
+        "_handed_over",
         "_held",
         "_on_head",
         "_on_switch",
@@ -69,6 +70,7 @@ class Relay:
         self._body_began = False
         self._downstream_paused = False
         self._finished = False
+        self._handed_over = False
         self._held: tuple[bytes, ...] = ()
         self._request_done = False
         self._response_due_s: float
@@ -98,13 +100,18 @@ class Relay:
         x.connection.body.start(self)
 
     def abandon(self) -> None:
-        """The exchange was cancelled: cut the upstream, report nothing."""
+        """The exchange was cancelled: cut the upstream, report nothing.
+
+        Also when the response ended between the cancelling and now: nobody else gives its connection back or closes it.
+        """
         if not self._finished:
             self._finish()
+        if not self._handed_over:
             self._connection.abort()
 
     def switched(self) -> None:
         """Both sockets were handed over to another protocol: nothing of this exchange is left."""
+        self._handed_over = True
         self._finish()
         self._resolve(None)
 

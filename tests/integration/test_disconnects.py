@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from pathlib import Path
 
 import pytest
 import uvloop
 
+from dataplane.upstream.connection import UpstreamConnection
 from tests.support import upstreams
 from tests.support.gateway import Running, route, running, table
 from tests.support.upstreams import Peer, ok, upstream
@@ -86,6 +88,19 @@ async def test_within_a_head_is_a_bad_request(tmp_path: Path) -> None:
         caller.writer.write_eof()
         assert (await caller.rest()).startswith(b"HTTP/1.1 400")
         await nothing_left(gw)
+
+
+async def test_an_answer_that_comes_just_after_its_caller_left_leaves_no_connection(tmp_path: Path) -> None:
+    """In the same turn of the loop, before the task of the exchange hears of it: nobody was left to close it."""
+    async with upstream(upstreams.never_answers) as app, running(tmp_path, table(route(app.url))) as gw:
+        await (await gw.connect()).send(GET)
+        await asyncio.wait_for(app.arrived.wait(), 10)
+        (downstream,) = gw.gateway._listener._connections
+        (to_upstream,) = [each for each in gc.get_objects() if isinstance(each, UpstreamConnection) and each._receiver]
+        downstream.eof_received()
+        to_upstream.data_received(ok())
+        await nothing_left(gw)
+        assert to_upstream._transport.is_closing()
 
 
 async def test_three_hundred_callers_that_leave_leave_nothing_behind(tmp_path: Path) -> None:
