@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def open_files(pid: int) -> Counter[str]:
     for each in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
             name = str(each.readlink())
-            kinds[connections.get(name) or name.rstrip("[]:0123456789")] += 1
+            kinds[connections.get(name) or re.sub(r":\[\d+\]$", "", name)] += 1
     return kinds
 
 
