@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-from common.ready import DONE, Ready
+from common.ready import DONE
 from dataplane.errors import GatewayError
 
 if TYPE_CHECKING:
@@ -93,14 +93,14 @@ class WorkspaceStep:
             raise GatewayError("internal_error", "Access is asked about an authenticated caller, and there is none")
         if self._access is None:
             raise GatewayError("access_unavailable", "GATEWAY_ACCESS_URL names no service, and this route asks it")
-        asked = self._access.decide(principal.subject, workspace_id, route, principal.roles)
-        if not isinstance(asked, Ready):
-            return self._wait(route, asked)
-        self._judge(route, asked[0])
+        decision = self._access.at_hand(principal.subject, workspace_id, route, principal.roles)
+        if decision is None:
+            return self._ask(self._access, route, principal, workspace_id)
+        self._judge(route, decision)
         return DONE
 
-    async def _wait(self, route: Route, asked: Awaitable[AccessDecision]) -> None:
-        self._judge(route, await asked)
+    async def _ask(self, access: AccessClient, route: Route, principal: Principal, workspace_id: str | None) -> None:
+        self._judge(route, await access.decide(principal.subject, workspace_id, route, principal.roles))
 
     def _judge(self, route: Route, decision: AccessDecision) -> None:
         if not decision.allow:

@@ -9,8 +9,9 @@ instead of failing a comparison that somebody might forget. A signer serves one 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
-from functools import lru_cache
+from typing import TypeAlias
 
 import orjson
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -21,7 +22,9 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 
 from common import base64url
-from common.identity.headers import EMAIL, ROLES, SIGNATURE, USER_ID, WORKSPACE_ID, IdentityFields
+from common.identity.headers import EMAIL, ROLES, SIGNATURE, USER_ID, WORKSPACE_ID, IdentityFields, written_identity
+from common.identity.principal import Principal
+from common.values import remember
 
 VERSION = "v5"
 PROTECTED_HEADER = b'{"alg":"ES256","typ":"gateway-identity"}'
@@ -30,8 +33,11 @@ _ECDSA = ec.ECDSA(hashes.SHA256())
 _COORDINATE_BYTES = 32  # of P-256: JWS wants both integers at full length (RFC 7518 §3.4)
 
 CACHED_SIGNATURES = 4096
-CACHED_PAYLOAD_MAX_BYTES = 2048
-"""Longer payloads are signed anew each time, so a flood of long targets cannot make the cache large."""
+CACHED_MAX_BYTES = 2048
+"""What is longer is signed anew each time, so a flood of long targets cannot make the memory of them large."""
+
+_Said: TypeAlias = tuple[str, str, tuple[str, ...], str | None, str, str, str, str]
+"""Subject, email, roles, workspace, method, path, query and host: the whole of what a payload says."""
 
 
 class SigningKeyInvalid(ValueError):
@@ -67,24 +73,40 @@ class IdentitySigner:
     """Signs identities with the deployment's P-256 key (ES256).
 
     Without a key it makes one for this process: no upstream can verify, and the caller logs that. A payload carries no
-    time, so the signature of an equal payload is reused, within a bound; a new key is a new signer.
+    time, so what was signed is remembered, within a bound; a new key is a new signer.
     """
 
     def __init__(self, private_key_pem: str | None = None) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1()) if private_key_pem is None else load_key(private_key_pem)
-        self._cached = lru_cache(maxsize=CACHED_SIGNATURES)(self._sign)
+        self._signed: OrderedDict[_Said, bytes] = OrderedDict()
 
     @property
     def public_key_pem(self) -> str:
         """The public key that upstreams verify with: SPKI PEM."""
         return public_pem(self._key)
 
+    def lines(
+        self, principal: Principal, workspace_id: str | None, method: str, path: str, query: str, host: str
+    ) -> bytes:
+        """The identity headers of a caller's request as they are sent, a line each, the signature last.
+
+        `path`, `query` and `host` as in `identity_payload`. Raises `SubjectUnwritable`.
+        """
+        said = principal.subject, principal.email, principal.roles, workspace_id, method, path, query, host
+        return self._signed.get(said) or self._lines(principal, said)
+
+    def _lines(self, principal: Principal, said: _Said) -> bytes:
+        _, email, roles, workspace_id, method, path, query, host = said
+        written = written_identity(principal, workspace_id)
+        payload = identity_payload(written.fields, method, path, query, host)
+        lines = b"%b%b: %b\r\n" % (written.lines, SIGNATURE, self.sign(payload))
+        # The caller's own values beside the payload: it holds them shortened and without what no header can carry.
+        if len(payload) + len(email) + sum(map(len, roles)) <= CACHED_MAX_BYTES:
+            remember(self._signed, said, lines, CACHED_SIGNATURES)
+        return lines
+
     def sign(self, payload: bytes) -> bytes:
         """The value of `x-gateway-signature` for this payload: `v5=<protected>..<signature>`."""
-        # A copy, as it is kept: what orjson makes holds on to the block that it was written in, 4 KiB and more.
-        return self._cached(b"%b" % payload) if len(payload) <= CACHED_PAYLOAD_MAX_BYTES else self._sign(payload)
-
-    def _sign(self, payload: bytes) -> bytes:
         # `cryptography` directly: joserfc takes 60 % longer for the same bytes, on the path of every request.
         der = self._key.sign(b"%b.%b" % (_PROTECTED, base64url.encode(payload)), _ECDSA)
         return _PREFIX + base64url.encode(_raw(der))

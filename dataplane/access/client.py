@@ -6,10 +6,9 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from common.ready import Ready
 from common.state.ports import DecisionKey
 from common.telemetry.outage import OutageLog
 from common.values import remember
@@ -114,9 +113,16 @@ class AccessClient:
         self._forgotten_at = -math.inf
         self._outage = OutageLog(log, gone="access is unavailable", back="access answers again")
 
-    def decide(
+    def at_hand(
+        self, subject: str, workspace_id: str | None, route: Route, roles: tuple[str, ...]
+    ) -> AccessDecision | None:
+        """What `decide` would answer from this process's memory, at once; None where it may have to ask."""
+        known = self._questions.get((subject, workspace_id, route.id, roles))
+        return None if known is None else self._fresh(known[1], route)
+
+    async def decide(
         self, subject: str, workspace_id: str | None, route: Route, roles: tuple[str, ...], *, fresh: bool = False
-    ) -> Awaitable[AccessDecision]:
+    ) -> AccessDecision:
         """Access's explicit decision, no older than the route's lifetime; while Access is unavailable, its last allow
         within lifetime and grace (`stale`).
 
@@ -127,8 +133,14 @@ class AccessClient:
         said = subject, workspace_id, route.id, roles
         asked, inputs = self._questions.get(said) or self._question(said)
         if not fresh and (kept := self._fresh(inputs, route)) is not None:
-            return Ready((kept,))
-        return self._decide(DecisionKey(inputs, subject, workspace_id), asked, route, fresh=fresh)
+            return kept
+        key = DecisionKey(inputs, subject, workspace_id)
+        shares = self._shared is not None and route.access_cache_ttl_ms > 0
+        if shares and not fresh and self._joinable(inputs, route) is None:
+            await self._look(key, route)
+            if (kept := self._fresh(inputs, route)) is not None:
+                return kept
+        return await self._ask(key, asked, route, fresh=fresh)
 
     def _question(self, said: _Said) -> tuple[bytes, bytes]:
         """A question, and the key under which its decision is kept."""
@@ -138,15 +150,6 @@ class AccessClient:
             raise GatewayError("internal_error", str(error)) from error
         both = asked, decision_key(self._service, asked)
         return remember(self._questions, said, both, _QUESTIONS_MAX) if len(asked) <= _QUESTION_MAX_BYTES else both
-
-    async def _decide(self, key: DecisionKey, asked: bytes, route: Route, *, fresh: bool) -> AccessDecision:
-        inputs = key.inputs
-        shares = self._shared is not None and route.access_cache_ttl_ms > 0
-        if shares and not fresh and self._joinable(inputs, route) is None:
-            await self._look(key, route)
-            if (kept := self._fresh(inputs, route)) is not None:
-                return kept
-        return await self._ask(key, asked, route, fresh=fresh)
 
     def forget(self) -> None:
         """Let nothing that was asked before now answer any more, kept here or shared: decisions were dropped. Calls on

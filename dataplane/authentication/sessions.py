@@ -126,18 +126,18 @@ class BrowserSessions:
             raise SessionRefused(reason, clear=True)
         return found
 
-    def use(self, presented: Sequence[str], asked: Reads = _NOTHING_ASKED) -> Awaitable[Used]:
-        """As `find`, and counts as use: where its write is due, the session is extended and its cookie sent again."""
-        if len(presented) == 1 and not self._shared and (hashed := id_hash(presented[0])) is not None:
-            read = self._state.read_session(hashed)
-            if isinstance(read, Ready):
-                session = read[0]
-                if session is not None and self._state.now_ms() - session.touched_at_ms < self._touch_interval_ms:
-                    return Ready(((session, None),))
-            asked = {presented[0]: read}
-        return self._use(presented, asked)
+    def at_hand(self, presented: Sequence[str]) -> Session | None:
+        """What `use` would give, where it would neither wait for the store nor write to it; None where it has to."""
+        if self._shared or len(presented) != 1 or (hashed := id_hash(presented[0])) is None:
+            return None
+        read = self._state.read_session(hashed)
+        session: Session | None = read[0] if isinstance(read, Ready) else None
+        if session is None or self._state.now_ms() - session.touched_at_ms >= self._touch_interval_ms:
+            return None
+        return session
 
-    async def _use(self, presented: Sequence[str], asked: Reads) -> Used:
+    async def use(self, presented: Sequence[str], asked: Reads = _NOTHING_ASKED) -> Used:
+        """As `find`, and counts as use: where its write is due, the session is extended and its cookie sent again."""
         session_id, session = await self.find(presented, asked)
         if self._state.now_ms() - session.touched_at_ms < self._touch_interval_ms:
             return session, None

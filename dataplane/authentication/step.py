@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
@@ -12,7 +12,7 @@ from common.state.ports import StateUnavailable
 from dataplane.authentication.cookies import session_ids
 from dataplane.authentication.pages import opens_a_page
 from dataplane.authentication.redirects import safe_redirect
-from dataplane.authentication.sessions import BrowserSessions, SessionRefused, Used
+from dataplane.authentication.sessions import BrowserSessions, SessionRefused
 from dataplane.errors import GatewayError
 from dataplane.oidc.errors import ProviderUnavailable, TokenRefused
 from dataplane.replies import Answered, redirect
@@ -63,10 +63,11 @@ class Authentication:
             authorization = x.head.values(b"authorization")
             if authorization or mode == "jwt-only":
                 return self._bearer(x, authorization)
-        used = self._sessions.use(_session_ids(x), x.session_reads)
-        if not isinstance(used, Ready):
-            return self._session(x, mode, used)
-        self._identify(x, *used[0])
+        presented = _session_ids(x)
+        session = self._sessions.at_hand(presented)
+        if session is None:
+            return self._session(x, mode, presented)
+        self._identify(x, session)
         return DONE
 
     def _bearer(self, x: Exchange, authorization: tuple[bytes, ...]) -> Awaitable[None]:
@@ -92,20 +93,20 @@ class Authentication:
         except ProviderUnavailable as away:
             raise GatewayError("identity_provider_unavailable", str(away)) from away
 
-    async def _session(self, x: Exchange, mode: AuthMode, used: Awaitable[Used]) -> None:
+    async def _session(self, x: Exchange, mode: AuthMode, presented: Sequence[str]) -> None:
         try:
-            session, cookie = await used
+            session, cookie = await self._sessions.use(presented, x.session_reads)
         except SessionRefused as refused:
             if refused.clear:
                 x.response_headers.append((b"set-cookie", self._sessions.cleared_cookie))
             self._login_or_refuse(x, mode, refused.reason)
         except StateUnavailable as away:
             raise GatewayError("session_store_unavailable", str(away)) from away
-        self._identify(x, session, cookie)
-
-    def _identify(self, x: Exchange, session: Session, cookie: bytes | None) -> None:
         if cookie is not None:
             x.response_headers.append((b"set-cookie", cookie))
+        self._identify(x, session)
+
+    def _identify(self, x: Exchange, session: Session) -> None:
         x.session = session
         x.principal = Principal(session.subject, session.email, session.roles)
 

@@ -1,8 +1,8 @@
 """The request headers that an upstream gets (§7.1).
 
-    context, identity, ids, host, signature -> of_gateway -+
-    caller's headers -> what passes (policy) -+            +-> the lines of an attempt at an upstream
-    cookies, authorization -> as rewritten ---+-> copied --+
+    context, identity, ids, host, signature -> gateway_lines ----+
+    caller's headers -> what passes (policy) -+                  +-> the lines of an attempt at an upstream
+    cookies, authorization -> as rewritten ---+-> copied_headers +
 
 What depends on the upstream (host, credentials of a version 1 table, the signed path) is made for each attempt; lines
 that many requests share are made once for as long as what they say is remembered. The gateway's own headers replace
@@ -12,70 +12,54 @@ nothing: every name that it writes has been kept out before.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from common.identity.headers import SubjectUnwritable, WrittenIdentity, written_identity
-from common.identity.principal import Principal
-from common.identity.signature import IdentitySigner, identity_payload
+from common.identity.headers import SubjectUnwritable
+from common.identity.signature import IdentitySigner
 from common.routetable.compiled import Route, Upstream
-from common.telemetry.trace import TraceContext
 from dataplane.errors import GatewayError
 from dataplane.forwarding.context import ForwardingContext
 from dataplane.forwarding.cookies import upstream_cookie
 from dataplane.forwarding.policy import Pairs, connection_names, passes_upstream, without_unsafe
-from dataplane.http1.heads import Headers, RequestHead
+from dataplane.http1.heads import Headers
 from dataplane.http1.write import Lines, header_lines
 
+if TYPE_CHECKING:
+    from dataplane.exchange import Exchange
 
-class RequestHeaders:
-    """The headers of one exchange, for any of its upstreams. Framing (`content-length`, `transfer-encoding`) is not
-    among them: it is made where the body is written.
 
-    Raises `GatewayError("internal_error")` for a subject that no header can carry, before anything is sent.
+def gateway_lines(x: Exchange, upstream: Upstream, path: str, signer: IdentitySigner) -> Lines:
+    """The lines of an attempt at `upstream` that the gateway writes; it receives `path` (of `upstream_path`).
+
+    Framing (`content-length`, `transfer-encoding`) is not among them: it is made where the body is written. Raises
+    `GatewayError("internal_error")` for a subject that no header can carry.
     """
+    route, trace, forwarding, principal = x.matched.route, x.trace, x.forwarding, x.principal
+    # The gateway's own ids: they hold nothing that could end a line.
+    ids = f"x-request-id: {x.request_id}\r\ntraceparent: {trace.traceparent}\r\n".encode("ascii")
+    if trace.tracestate is not None:
+        ids += _line(b"tracestate", trace.tracestate)
+    lines = _host(upstream_host(route, forwarding, upstream)) + ids + forwarding.lines
+    if upstream.authorization is not None and not route.forward_authorization:
+        lines += _line(b"authorization", upstream.authorization.encode("ascii"))
+    if principal is not None:
+        head = x.head
+        try:
+            lines += signer.lines(principal, x.workspace_id, head.method, path, head.query, forwarding.host)
+        except SubjectUnwritable as error:
+            raise GatewayError("internal_error", str(error)) from error
+    return Lines(lines)
 
-    __slots__ = ("_forwarding", "_head", "_identity", "_route", "_signer", "_written", "copied")
 
-    def __init__(
-        self,
-        head: RequestHead,
-        *,
-        route: Route,
-        forwarding: ForwardingContext,
-        request_id: str,
-        trace: TraceContext,
-        principal: Principal | None,
-        workspace_id: str | None,
-        signer: IdentitySigner,
-    ) -> None:
-        self._head = head
-        self._route = route
-        self._forwarding = forwarding
-        self._signer = signer
-        self._identity = None if principal is None else _identity(principal, workspace_id)
+def copied_headers(x: Exchange) -> Copied:
+    """The caller's headers that pass, the same for every upstream."""
+    return x.head.derived(_with_authorization if x.matched.route.forward_authorization else _without)
 
-        self.copied: Copied = head.derived(_with_authorization if route.forward_authorization else _without)
-        """The caller's headers that pass, the same for every upstream."""
-        # The gateway's own ids: they hold nothing that could end a line.
-        ids = f"x-request-id: {request_id}\r\ntraceparent: {trace.traceparent}\r\n".encode("ascii")
-        self._written = ids if trace.tracestate is None else ids + _line(b"tracestate", trace.tracestate)
 
-    def for_upstream(self, upstream: Upstream, path: str) -> Pairs:
-        """All headers of an attempt at `upstream`, which receives `path` (of `upstream_path`)."""
-        own = [line.partition(b": ") for line in self.of_gateway(upstream, path).split(b"\r\n")[:-1]]
-        return [*((name, value) for name, _, value in own), *self.copied.headers]
-
-    def of_gateway(self, upstream: Upstream, path: str) -> Lines:
-        """Of the lines of an attempt those that the gateway writes: what stands beside `copied`."""
-        forwarding, identity = self._forwarding, self._identity
-        lines = _host(upstream_host(self._route, forwarding, upstream)) + self._written + forwarding.lines
-        if upstream.authorization is not None and not self._route.forward_authorization:
-            lines += _line(b"authorization", upstream.authorization.encode("ascii"))
-        if identity is not None:
-            head = self._head
-            payload = identity_payload(identity.fields, head.method, path, head.query, forwarding.host)
-            lines = b"%b%bx-gateway-signature: %b\r\n" % (lines, identity.lines, self._signer.sign(payload))
-        return Lines(lines)
+def request_headers(x: Exchange, upstream: Upstream, path: str, signer: IdentitySigner) -> Pairs:
+    """All headers of an attempt at `upstream`, as `gateway_lines` and `copied_headers` have them."""
+    own = [line.partition(b": ") for line in gateway_lines(x, upstream, path, signer).split(b"\r\n")[:-1]]
+    return [*((name, value) for name, _, value in own), *copied_headers(x).headers]
 
 
 def upstream_host(route: Route, forwarding: ForwardingContext, upstream: Upstream) -> str:
@@ -125,10 +109,3 @@ def _copied(headers: Headers, *, authorization: bool) -> Copied:
     if cookie is not None:
         passing += without_unsafe([(b"cookie", cookie)])
     return Copied(tuple(passing), header_lines(passing))
-
-
-def _identity(principal: Principal, workspace_id: str | None) -> WrittenIdentity:
-    try:
-        return written_identity(principal, workspace_id)
-    except SubjectUnwritable as error:
-        raise GatewayError("internal_error", str(error)) from error

@@ -54,8 +54,8 @@ def header_lines(headers: Sequence[tuple[bytes, bytes]]) -> Lines:
     return Lines(b"\r\n".join([*map(_LINE, headers), b""]))
 
 
-def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]], copied: Lines = NO_LINES) -> bytes:
-    """A request's head as bytes: `headers`, `host` among them, then the lines that are `copied`.
+def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]], *copied: Lines) -> bytes:
+    """A request's head as bytes: `headers`, then the lines that are `copied`; `host` is among them.
 
     Raises `ValueError` where a part could end its line or split it in another place: that is a bug of the caller, and
     nothing may be sent then.
@@ -68,7 +68,7 @@ def request_head(method: str, target: str, headers: Sequence[tuple[bytes, bytes]
     wanted = target.encode("ascii")
     _check_text(wanted)
     own = header_lines(headers) if headers else NO_LINES
-    return b"%b %b HTTP/1.1\r\n%b%b\r\n" % (token, wanted, own, copied)
+    return b"".join((token, b" ", wanted, b" HTTP/1.1\r\n", own, *copied, b"\r\n"))
 
 
 def response_head(

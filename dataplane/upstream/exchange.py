@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dataplane.crosssite import SAFE_METHODS
 from dataplane.errors import GatewayError
 from dataplane.exchange import Exchange
-from dataplane.forwarding.request_headers import RequestHeaders
+from dataplane.forwarding.request_headers import copied_headers, gateway_lines
 from dataplane.forwarding.response_headers import ResponseHeaders, response_headers
 from dataplane.forwarding.target import upstream_path
 from dataplane.http1.heads import ResponseHead
@@ -82,7 +82,6 @@ class _Forwarding:
 
     __slots__ = (
         "_f",
-        "_headers",
         "_held_body",
         "_match",
         "_resendable",
@@ -98,16 +97,6 @@ class _Forwarding:
         self._x = x
         self._match = match
         self._route: Route = match.route
-        self._headers = RequestHeaders(
-            x.head,
-            route=match.route,
-            forwarding=x.forwarding,
-            request_id=x.request_id,
-            trace=x.trace,
-            principal=x.principal,
-            workspace_id=x.workspace_id,
-            signer=forwarder._signer,
-        )
         self._held_body: bytes | None = None
         self._response_deadline = 0.0
         self._resendable = x.head.body_length == 0 and x.head.method in SAFE_METHODS
@@ -176,6 +165,7 @@ class _Forwarding:
         x, route, f = self._x, self._route, self._f
         bounded = behind and self._resendable
         self._upstream = upstream
+        request = self._request_head(upstream)
         connection = f._pool.take(upstream)
         while True:
             started = f._wheel.clock()
@@ -190,7 +180,7 @@ class _Forwarding:
             x.upstream_origin = upstream.origin
             relay = Relay(x, route, connection, x.connection.budget, self._head_arrived)
             try:
-                self._send(relay, started, bounded)
+                self._send(relay, request, started, bounded)
                 result = await relay.done
             except BaseException:
                 relay.abandon()
@@ -200,7 +190,7 @@ class _Forwarding:
                 return failure
             connection = None
 
-    def _send(self, relay: Relay, started: float, bounded: bool) -> None:
+    def _send(self, relay: Relay, request: bytes, started: float, bounded: bool) -> None:
         """Send the request. All attempts share the budget for the response head."""
         self._sent_at = now = self._f._wheel.clock()
         left, deadline = self._route.timeouts.response_s, TIMEOUT
@@ -210,16 +200,17 @@ class _Forwarding:
             left = max(self._response_deadline - now, 0.0)
             if bounded and (attempt_left := max(started + self._route.upstream_attempt_s - now, 0.0)) < left:
                 left, deadline = attempt_left, ATTEMPT
-        relay.send(self._head_bytes(self._upstream), self._held_body, left, deadline)
+        relay.send(request, self._held_body, left, deadline)
 
-    def _head_bytes(self, upstream: Upstream) -> bytes:
-        head = self._x.head
+    def _request_head(self, upstream: Upstream) -> bytes:
+        x = self._x
+        head, copied = x.head, copied_headers(x)
         path = upstream_path(upstream, self._match, head.path)
-        lines: bytes = self._headers.of_gateway(upstream, path)
+        own = gateway_lines(x, upstream, path, self._f._signer)
         framing = request_framing(head.method, head.body_length)
         if framing:
-            lines += header_lines(framing)
-        return request_head(head.method, path + head.query, (), Lines(lines + self._headers.copied.lines))
+            own = Lines(own + header_lines(framing))
+        return request_head(head.method, path + head.query, (), own, copied.lines)
 
     def _head_arrived(self, head: ResponseHead) -> ResponseHeaders:
         """Note what the response head says about its upstream; the headers that the caller gets."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dataplane.errors import GatewayError
-from dataplane.forwarding.request_headers import RequestHeaders
+from dataplane.forwarding.request_headers import request_headers
 from dataplane.forwarding.response_headers import ResponseHeaders, response_headers
 from dataplane.forwarding.target import upstream_path
 from dataplane.http1.heads import ProtocolError
@@ -144,18 +144,9 @@ class _Handshake:
 
     def _request(self) -> bytes:
         x, upstream = self._x, self._upstream
-        headers = RequestHeaders(
-            x.head,
-            route=self._match.route,
-            forwarding=x.forwarding,
-            request_id=x.request_id,
-            trace=x.trace,
-            principal=x.principal,
-            workspace_id=x.workspace_id,
-            signer=self._s._signer,
-        )
         path = upstream_path(upstream, self._match, x.head.path)
-        pairs = upstream_request(headers.for_upstream(upstream, path), self._offer, self._key)
+        headers = request_headers(x, upstream, path, self._s._signer)
+        pairs = upstream_request(headers, self._offer, self._key)
         return request_head("GET", path + x.head.query, pairs)
 
     async def _ask(self, request: bytes, due: float) -> Failure | None:

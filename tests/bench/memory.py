@@ -9,8 +9,8 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from common.identity.headers import IdentityFields
-from common.identity.signature import IdentitySigner, identity_payload
+from common.identity.principal import Principal
+from common.identity.signature import IdentitySigner
 from common.state.budgets import BudgetCheck, BudgetTable
 from common.state.memory import MemoryState
 from common.state.ports import NewSession
@@ -67,11 +67,11 @@ def questions(count: int) -> list[bytes]:
 def signatures(count: int) -> IdentitySigner:
     """Remembered signatures (at most `CACHED_SIGNATURES`): one caller, and a path with a query of its own for each."""
     signer = IdentitySigner()
-    fields = IdentityFields(
-        _hash(0)[:32], "person-1@example.com", "6f1c2a58-93b4-4c0e-8a27-5d0be1f4c973", ("developer",)
-    )
+    caller = Principal(_hash(0)[:32], "person-1@example.com", ("developer",))
     for n in range(count):
-        signer.sign(identity_payload(fields, "GET", SMALL, f"?page={n}", "app.example.com"))
+        # Texts of its own, as those of a request are.
+        method, path, query = f"GET {SMALL} ?page={n}".split(" ")
+        signer.lines(caller, "6f1c2a58-93b4-4c0e-8a27-5d0be1f4c973", method, path, query, "app.example.com")
     return signer
 
 

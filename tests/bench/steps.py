@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from common.identity.headers import IdentityFields
 from common.identity.principal import Principal
-from common.identity.signature import IdentitySigner, identity_payload
+from common.identity.signature import IdentitySigner
 from common.ready import Ready
 from common.routetable.compiled import Budget, DeploymentDefaults, Match
 from common.routetable.load import load_route_table
@@ -30,11 +29,11 @@ from dataplane.authentication.sessions import BrowserSessions
 from dataplane.dev.accounts import MEMBER, WORKSPACE_ID
 from dataplane.exchange import Downstream, Exchange
 from dataplane.forwarding.context import forwarding_context
-from dataplane.forwarding.request_headers import RequestHeaders
+from dataplane.forwarding.request_headers import copied_headers, gateway_lines
 from dataplane.forwarding.response_headers import response_headers
 from dataplane.http1.request import read_request_head
 from dataplane.http1.response import read_response_head
-from dataplane.http1.write import Lines, request_head
+from dataplane.http1.write import request_head
 from dataplane.limits import DeploymentBudgets, Limiter, PrincipalLimit, RequestLimits
 from dataplane.metrics import GatewayMetrics
 from dataplane.record import Recorder
@@ -138,18 +137,9 @@ class Steps:
 
     def request_headers(self) -> bytes:
         """Filter, identity with a cached signature, and the head as bytes."""
-        headers = RequestHeaders(
-            self.head,
-            route=self.match.route,
-            forwarding=self.context,
-            request_id="0c2f8b0e-6a35-4d0c-8d3f-0c9a6f4c1b77",
-            trace=self.trace,
-            principal=self.principal,
-            workspace_id=WORKSPACE_ID,
-            signer=self.signer,
-        )
-        of_gateway = headers.of_gateway(self.match.route.upstreams[0], PATH)
-        return request_head("GET", PATH, (), Lines(of_gateway + headers.copied.lines))
+        x = self.exchange
+        own = gateway_lines(x, self.match.route.upstreams[0], PATH, self.signer)
+        return request_head("GET", PATH, (), own, copied_headers(x).lines)
 
     def response_headers(self) -> bytes:
         """Filter, and the head as bytes."""
@@ -167,14 +157,11 @@ class Steps:
         return new_request_id(), continue_trace([], [])
 
     def signature(self, *, computed: bool) -> Step:
-        fields = IdentityFields(MEMBER.subject, MEMBER.email, WORKSPACE_ID, MEMBER.roles)
         numbers: Iterator[int] = itertools.count() if computed else itertools.repeat(0)
 
         def sign() -> bytes:
             query = f"?page={next(numbers)}"
-            return self.signer.sign(
-                identity_payload(fields, method="GET", path=PATH, query=query, host="app.example.com")
-            )
+            return self.signer.lines(self.principal, WORKSPACE_ID, "GET", PATH, query, "app.example.com")
 
         return sign
 
@@ -211,7 +198,7 @@ class Steps:
         new = NewSession(hashed, MEMBER.subject, MEMBER.email, MEMBER.roles, 28_800_000, 86_400_000)
         at_once(state.create_session(new))
         sessions = BrowserSessions(state, idle_ms=28_800_000, max_age_ms=86_400_000, max_per_subject=0, secure=True)
-        return lambda: at_once(sessions.use((SESSION_ID,)))
+        return lambda: sessions.at_hand((SESSION_ID,))
 
     async def decision(self) -> Step:
         """Asked once; every further answer is the kept one."""
@@ -226,4 +213,4 @@ class Steps:
         )
         route = self.match.route
         await client.decide(MEMBER.subject, WORKSPACE_ID, route, MEMBER.roles)
-        return lambda: at_once(client.decide(MEMBER.subject, WORKSPACE_ID, route, MEMBER.roles))
+        return lambda: client.at_hand(MEMBER.subject, WORKSPACE_ID, route, MEMBER.roles)

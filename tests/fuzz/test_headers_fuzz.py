@@ -12,19 +12,18 @@ from common.identity.headers import IdentityFields, written_identity
 from common.identity.principal import Principal
 from common.identity.signature import IdentityInvalid, IdentitySigner, identity_payload, verify_identity
 from common.telemetry.request_id import request_id
-from common.telemetry.trace import TraceContext, continue_trace
+from common.telemetry.trace import continue_trace
 from dataplane.errors import GatewayError
 from dataplane.forwarding.context import forwarding_context
 from dataplane.forwarding.cookies import GATEWAY_COOKIES, parse_cookies, upstream_cookie
 from dataplane.forwarding.location import relative_location
 from dataplane.forwarding.policy import HOP_BY_HOP, PROXY_CLAIMS, RESERVED, folded
-from dataplane.forwarding.request_headers import RequestHeaders
+from dataplane.forwarding.request_headers import request_headers
 from dataplane.forwarding.response_headers import response_headers
 from dataplane.http1.heads import RequestHead, ResponseHead
-from tests.support.forwarding import CONTEXT, UPSTREAM, request, route
+from tests.support.forwarding import CONTEXT, UPSTREAM, forwarded, request, route
 
 SIGNER = IdentitySigner()
-TRACE = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "01", None)
 MARKS = "!#$%&'*+-.^_`|~"
 RESERVED_NAMES = sorted(
     name.decode()
@@ -69,17 +68,7 @@ def head_with(headers: list[tuple[bytes, bytes]]) -> RequestHead:
 
 
 def sent(headers: list[tuple[bytes, bytes]], principal: Principal | None) -> list[tuple[bytes, bytes]]:
-    prepared = RequestHeaders(
-        head_with(headers),
-        route=route(),
-        forwarding=CONTEXT,
-        request_id="req-1",
-        trace=TRACE,
-        principal=principal,
-        workspace_id=None,
-        signer=SIGNER,
-    )
-    return prepared.for_upstream(UPSTREAM, "/")
+    return request_headers(forwarded(head_with(headers), principal=principal), UPSTREAM, "/", SIGNER)
 
 
 @given(any_headers, st.sampled_from([None, Principal("alice")]))
@@ -220,16 +209,9 @@ def test_what_is_written_of_a_caller_verifies_as_it_arrives(principal: Principal
     """A header value loses its outer white space on the way (RFC 9110 §5.5); the signature must hold all the same."""
     prepared: list[tuple[bytes, bytes]]
     try:
-        prepared = RequestHeaders(
-            request(),
-            route=route(),
-            forwarding=CONTEXT,
-            request_id="r",
-            trace=TRACE,
-            principal=principal,
-            workspace_id=workspace,
-            signer=SIGNER,
-        ).for_upstream(UPSTREAM, "/")
+        prepared = request_headers(
+            forwarded(request(), principal=principal, workspace_id=workspace), UPSTREAM, "/", SIGNER
+        )
     except GatewayError:
         return  # a subject that no header can carry
     arrived = [(name, value.strip(b" \t")) for name, value in prepared]

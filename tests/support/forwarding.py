@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from common.routetable.compiled import Match, Route, Timeouts, Upstream
+from common.telemetry.trace import TraceContext
+from dataplane.exchange import Downstream, Exchange
 from dataplane.forwarding.context import ForwardingContext
 from dataplane.http1.authority import parse_authority
 from dataplane.http1.heads import RequestHead, ResponseHead
@@ -12,6 +14,7 @@ from dataplane.http1.heads import RequestHead, ResponseHead
 Lines = tuple[tuple[str, str], ...]
 
 UPSTREAM = Upstream("http", "app", 3000, "app:3000", "", "http://app:3000")
+TRACE = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "01", None)
 CONTEXT = ForwardingContext("203.0.113.9", "https", "api.example.com", "api.example.com", b"203.0.113.9", False)
 
 
@@ -78,3 +81,12 @@ def route(**fields: Any) -> Route:
 def match(rest: str = "", params: dict[str, str] | None = None, **fields: Any) -> Match:
     """A match of `route(**fields)`."""
     return Match(route(**fields), params or {}, rest)
+
+
+def forwarded(head: RequestHead, *, of: Route | None = None, **slots: Any) -> Exchange:
+    """An exchange that all steps before the last have let pass, on the route `of`; `slots` are set as they say."""
+    x = Exchange(head, cast("Downstream", None), peer="203.0.113.9", secure=True, started_at=0.0)
+    x.request_id, x.trace, x.forwarding, x.match = "req-1", TRACE, CONTEXT, Match(of or route(), {}, "")
+    for name, value in slots.items():
+        setattr(x, name, value)
+    return x

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from common.routetable.compiled import AuthMode
-from common.state.ports import Session, StateUnavailable
+from common.state.ports import StateUnavailable
 from dataplane.errors import GatewayError
 from dataplane.exchange import Exchange
 from dataplane.oidc.errors import ProviderUnavailable
@@ -192,10 +192,13 @@ async def test_a_store_that_is_away_is_503_and_clears_nothing(parts: Parts, oper
     session = await parts.session_cookie("alice")
     parts.time.pass_s(61)
 
-    async def away(*_: object) -> Session | None:
-        raise StateUnavailable("no answer")
+    class Away:
+        """Asked and not awaited it does nothing, as an operation that was put on its way."""
 
-    setattr(parts.state, operation, away)
+        def __await__(self) -> Iterator[None]:
+            raise StateUnavailable("no answer")
+
+    setattr(parts.state, operation, lambda *_: Away())
     x = exchange("/", {**session, **dict(headers)}, mode="any")
     assert await outcome(parts, x) == "session_store_unavailable"
     assert x.principal is None

@@ -9,36 +9,20 @@ import pytest
 
 from common.identity.principal import Principal
 from common.identity.signature import IdentitySigner, verify_identity
-from common.telemetry.trace import TraceContext
+from common.routetable.compiled import Upstream
 from dataplane.errors import GatewayError
 from dataplane.forwarding.context import ForwardingContext
 from dataplane.forwarding.policy import PROXY_CLAIMS
-from dataplane.forwarding.request_headers import RequestHeaders
-from dataplane.http1.heads import RequestHead
-from tests.support.forwarding import CONTEXT, UPSTREAM, request, route
+from dataplane.forwarding.request_headers import request_headers
+from tests.support.forwarding import CONTEXT, TRACE, UPSTREAM, forwarded, request, route
 
 SIGNER = IdentitySigner()
-TRACE = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "01", None)
 ALICE = Principal("alice", "alice@example.com", ("dev", "admin"))
 WORKSPACE = "11111111-1111-4111-8111-111111111111"
 
 
-def headers_of(head: RequestHead, **changed: Any) -> RequestHeaders:
-    values: dict[str, Any] = {
-        "route": route(),
-        "forwarding": CONTEXT,
-        "request_id": "req-1",
-        "trace": TRACE,
-        "principal": None,
-        "workspace_id": None,
-        "signer": SIGNER,
-    }
-    return RequestHeaders(head, **{**values, **changed})
-
-
-def sent(*lines: tuple[str, str], **changed: Any) -> list[tuple[bytes, bytes]]:
-    upstream = changed.pop("upstream", UPSTREAM)
-    return headers_of(request(*lines), **changed).for_upstream(upstream, "/")
+def sent(*lines: tuple[str, str], upstream: Upstream = UPSTREAM, **changed: Any) -> list[tuple[bytes, bytes]]:
+    return request_headers(forwarded(request(*lines), of=changed.pop("route", None), **changed), upstream, "/", SIGNER)
 
 
 def values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
@@ -269,20 +253,21 @@ def test_the_longest_subject_is_written_unchanged() -> None:
 
 def test_the_signature_covers_the_request_as_the_upstream_receives_it() -> None:
     head = request(method="POST", path="/ws/1", query="?x=1")
-    headers = headers_of(head, principal=ALICE, workspace_id=WORKSPACE).for_upstream(UPSTREAM, "/base/ws/1")
+    x = forwarded(head, principal=ALICE, workspace_id=WORKSPACE)
+    headers = request_headers(x, UPSTREAM, "/base/ws/1", SIGNER)
     told = {"method": "POST", "path": "/base/ws/1", "query": "?x=1"}
     fields = verify_identity(SIGNER.public_key_pem, headers, **told)
     assert (fields.subject, fields.workspace_id, fields.roles) == ("alice", WORKSPACE, ("admin", "dev"))
 
 
-def test_each_upstream_gets_headers_of_its_own_from_one_preparation() -> None:
+def test_each_upstream_of_a_request_gets_headers_of_its_own() -> None:
     first = UPSTREAM
     second = replace(UPSTREAM, host="b", authority="b:3000", base_path="/v2", authorization="Basic YTpi")
-    prepared = headers_of(request(), principal=ALICE)
-    one, two = prepared.for_upstream(first, "/"), prepared.for_upstream(second, "/v2/")
+    x = forwarded(request(), principal=ALICE)
+    one, two = request_headers(x, first, "/", SIGNER), request_headers(x, second, "/v2/", SIGNER)
     assert values(one, b"host") == [b"app:3000"]
     assert values(two, b"host") == [b"b:3000"]
     assert values(one, b"authorization") == []
     verify_identity(SIGNER.public_key_pem, one, method="GET", path="/", query="")
     verify_identity(SIGNER.public_key_pem, two, method="GET", path="/v2/", query="")
-    assert prepared.for_upstream(first, "/") == one
+    assert request_headers(x, first, "/", SIGNER) == one

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -170,26 +171,46 @@ def test_a_request_without_a_subject_states_no_caller() -> None:
         verify_identity(SIGNER.public_key_pem, [(b"x-gateway-signature", SIGNER.sign(payload))], **TOLD)
 
 
-def test_equal_payloads_are_signed_once_and_others_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_says_the_same_is_signed_once_and_the_rest_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signature, "CACHED_SIGNATURES", 2)
     signer = IdentitySigner(PEM)
-    one, two, three = (identity_payload(IdentityFields(subject), **TOLD, host=HOST) for subject in "abc")
-    first = signer.sign(one)
-    assert signer.sign(one) == first
-    assert signer.sign(bytes(bytearray(one))) == first
-    assert signer.sign(two) != first
-    signer.sign(three)  # the bound is two: the oldest goes
-    assert signer.sign(one) != first
+
+    def lines(subject: str) -> bytes:
+        return signer.lines(Principal(subject), None, **TOLD, host=HOST)
+
+    first = lines("a")
+    assert lines("a") == first
+    assert lines("b") != first
+    lines("c")  # the bound is two: the oldest goes
+    assert lines("a") != first
+
+
+@pytest.mark.parametrize("part", ["subject", "email", "roles", "workspace_id", "method", "path", "query", "host"])
+def test_whatever_part_differs_is_signed_by_itself(part: str) -> None:
+    """A remembered signature of another request or caller would be refused, or would name the wrong one."""
+    said: dict[str, Any] = {"subject": "a", "email": "b", "roles": ("c",), "workspace_id": "d", **TOLD, "host": HOST}
+    for values in (said, said | {part: ("x",) if part == "roles" else "x"}):
+        caller = Principal(values["subject"], values["email"], values["roles"])
+        told = {name: values[name] for name in ("method", "path", "query")}
+        for _ in range(2):
+            lines = SIGNER.lines(caller, values["workspace_id"], **told, host=values["host"])
+            headers = [tuple(line.split(b": ", 1)) for line in lines.split(b"\r\n")[:-1]]
+            headers.append((b"x-forwarded-host", values["host"].encode()))
+            fields = verify_identity(SIGNER.public_key_pem, headers, **told)
+            assert fields == written_identity(caller, values["workspace_id"]).fields
 
 
 def test_a_long_payload_is_not_remembered() -> None:
-    fields = IdentityFields("a")
-    longest = signature.CACHED_PAYLOAD_MAX_BYTES - len(
-        identity_payload(fields, method="GET", path="", query="", host="")
-    )
-    for length, remembered in ((longest, True), (longest + 1, False)):
-        payload = identity_payload(fields, method="GET", path="/" * length, query="", host="")
-        assert (SIGNER.sign(payload) == SIGNER.sign(payload)) is remembered
+    empty = len(identity_payload(IdentityFields("a"), method="GET", path="", query="", host=""))
+    longest = signature.CACHED_MAX_BYTES - empty
+
+    def remembered(path: str, *roles: str) -> bool:
+        one, other = (SIGNER.lines(Principal("a", roles=roles), None, "GET", path, "", "") for _ in range(2))
+        return one == other
+
+    assert remembered("/" * longest)
+    assert not remembered("/" * (longest + 1))
+    assert not remembered("/", "a role, which no header carries" * 100)
 
 
 def test_replicas_with_one_key_accept_each_others_signatures() -> None:
