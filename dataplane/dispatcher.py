@@ -99,7 +99,8 @@ class Dispatcher:
             self._report_bug(x, error)
             self._answer_error(x, GatewayError("internal_error", f"{type(error).__name__} in the gateway"))
         finally:
-            self._admission.leave_once(x)
+            if x.admitted:
+                self._admission.leave_once(x)
             self._recorder.record(x)
         if opened is not None:
             await opened.run()
@@ -160,6 +161,7 @@ class Dispatcher:
         # 7. No route
         if match is None:
             raise GatewayError("no_route")
+        x.matched = match
 
         # 8. Authentication
         if (authenticated := self._authenticate(x)) is not DONE:

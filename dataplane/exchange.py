@@ -123,6 +123,7 @@ class Exchange:
         "forwarding",
         "head",
         "match",
+        "matched",
         "outcome",
         "peer",
         "principal",
@@ -141,9 +142,7 @@ class Exchange:
         "workspace_id",
     )
 
-    def __init__(
-        self, head: RequestHead, connection: Downstream, *, peer: str, secure: bool, started_at: float
-    ) -> None:
+    def __init__(self, head: RequestHead, connection: Downstream, peer: str, secure: bool, started_at: float) -> None:
         self.head = head
         self.connection = connection
         self.peer = peer
@@ -169,6 +168,8 @@ class Exchange:
         # Before step 6, for step 8 alone.
         self.session_reads: Reads = {}
         """What the shared state was asked for ahead. Whoever refuses the request before step 8 leaves it alone."""
+        # Step 7: from there on there is one.
+        self.matched: Match
         # Step 8.
         self.principal: Principal | None = None
         self.session: Session | None = None
@@ -187,9 +188,3 @@ class Exchange:
         self.bytes_in: int = 0
         self.bytes_out: int = 0
         self.client_gone: bool = False
-
-    @property
-    def matched(self) -> Match:
-        """The match, for steps behind step 7: there is one from there on."""
-        assert self.match is not None  # noqa: S101
-        return self.match

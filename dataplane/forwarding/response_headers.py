@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from common.routetable.compiled import Route, Upstream
+from common.values import hot_value
 from dataplane.forwarding.context import ForwardingContext
 from dataplane.forwarding.cookies import CONTROLS, GATEWAY_COOKIES
 from dataplane.forwarding.location import relative_location
@@ -44,6 +45,9 @@ def response_headers(
     `HEAD`. Repeated headers stay separate, in order, byte for byte.
     """
     copied = head.derived(_copied)
+    own = Lines(b"x-request-id: %b\r\n" % request_id.encode("ascii"))  # it holds nothing that could end a line
+    if not copied.locations and not added:
+        return ResponseHeaders(own, copied)
     headers: Pairs = []
     for name, value in copied.locations:
         internal_host = "" if route.upstream_host in ("upstream", "request") else route.upstream_host
@@ -53,8 +57,7 @@ def response_headers(
         headers += added
         if b"set-cookie" in map(_NAME, added):
             headers.append(_PRIVATE)
-    own = b"x-request-id: %b\r\n" % request_id.encode("ascii")  # it holds nothing that could end a line
-    return ResponseHeaders(Lines(header_lines(headers) + own if headers else own), copied)
+    return ResponseHeaders(Lines(header_lines(headers) + own), copied)
 
 
 class Copied(NamedTuple):
@@ -69,7 +72,8 @@ class Copied(NamedTuple):
     chunked: bool
 
 
-class ResponseHeaders(NamedTuple):
+@hot_value
+class ResponseHeaders:
     """The headers of one response, framing aside: what the gateway writes, and what it copies."""
 
     of_gateway: Lines

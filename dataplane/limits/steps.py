@@ -73,13 +73,10 @@ class RequestLimits:
     def __call__(self, x: Exchange) -> Awaitable[None]:
         """Count the request. Raises `too_many_requests`, or what the fallback says (`rate_limit_unavailable`)."""
         match = x.match
-        if match is None:
-            first, plan = "none", self._plans.default
-        else:
-            first, plan = route_part(match.route.id), self._plans.of(match.route.rate_limits.client)
+        plan = self._plans.default if match is None else self._plans.of(match.route.rate_limits.client)
         if plan.off:
             return DONE
-        key = plan, first, x.forwarding.client
+        key = plan, "none" if match is None else route_part(match.route.id), x.forwarding.client
         checks = self._known.get(key)
         if checks is None:
             checks = remember(self._known, key, _checks(*key), _KNOWN_MAX)

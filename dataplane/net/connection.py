@@ -315,7 +315,7 @@ class DownstreamConnection(asyncio.Protocol):
         return RequestBody(decoder, self._adjust_reading, self._send_continue if head.expect_continue else None)
 
     def _new_exchange(self, head: RequestHead) -> Exchange:
-        return Exchange(head, self, peer=self.peer, secure=self._secure, started_at=self._listener.wheel.clock())
+        return Exchange(head, self, self.peer, self._secure, self._listener.wheel.clock())
 
     def _exchange_over(self) -> bool:
         """Whether the connection may carry another exchange."""

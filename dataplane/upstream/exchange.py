@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataplane.crosssite import SAFE_METHODS
@@ -20,7 +19,7 @@ from dataplane.upstream.relay import ATTEMPT, TIMEOUT, Relay, Result
 
 if TYPE_CHECKING:
     from common.identity.signature import IdentitySigner
-    from common.routetable.compiled import Match, Route, Upstream
+    from common.routetable.compiled import Route, Upstream
     from common.telemetry.log import Log
     from dataplane.admission import Admission
     from dataplane.metrics import GatewayMetrics
@@ -56,22 +55,30 @@ class Forwarder:
 
     async def __call__(self, x: Exchange) -> None:
         """Returns when the caller has been answered, whole or cut. Raises `GatewayError` while it has not."""
-        match = x.matched
-        route = match.route
+        route = x.matched.route
         if route.max_body_bytes and x.head.body_length > route.max_body_bytes:
             raise GatewayError("payload_too_large", f"content-length is over {route.max_body_bytes} bytes")
         self._slots.enter()
+        forwarding = _Forwarding(self, x, route)
         try:
-            forwarding = _Forwarding(self, x, match)
             if forwarding.body_may_be_held:
                 await forwarding.hold_body()
             order = forwarding.order()
             for position, upstream in enumerate(order, 1):
                 behind = position < len(order)
-                failure = await forwarding.try_upstream(upstream, behind)
+                try:
+                    asked = forwarding.ask_kept(upstream, behind) or await forwarding.ask_fresh()
+                    failure = forwarding.settle(await asked)
+                    if failure is not None and failure.stale and forwarding.resendable:
+                        failure = forwarding.settle(await (await forwarding.ask_fresh()))
+                except UpstreamUnreachable as error:
+                    failure = error.failure
                 if failure is None:
                     return
-                forwarding.failed(upstream, failure, behind)
+                forwarding.failed(failure, behind)
+        except BaseException:
+            forwarding.abandon()
+            raise
         finally:
             x.connection.budget.cancel()
             self._slots.leave()
@@ -81,27 +88,33 @@ class _Forwarding:
     """The attempts of one request."""
 
     __slots__ = (
+        "_bounded",
+        "_connection",
         "_f",
         "_held_body",
-        "_match",
-        "_resendable",
+        "_relay",
+        "_request",
         "_response_deadline",
         "_route",
         "_sent_at",
         "_upstream",
         "_x",
+        "resendable",
     )
 
-    def __init__(self, forwarder: Forwarder, x: Exchange, match: Match) -> None:
+    def __init__(self, forwarder: Forwarder, x: Exchange, route: Route) -> None:
         self._f = forwarder
         self._x = x
-        self._match = match
-        self._route: Route = match.route
+        self._route = route
         self._held_body: bytes | None = None
         self._response_deadline = 0.0
-        self._resendable = x.head.body_length == 0 and x.head.method in SAFE_METHODS
+        self.resendable = x.head.body_length == 0 and x.head.method in SAFE_METHODS
+        self._relay: Relay | None = None
         # Of the attempt that runs.
         self._upstream: Upstream
+        self._bounded: bool
+        self._request: bytes
+        self._connection: UpstreamConnection
         self._sent_at: float
 
     @property
@@ -118,7 +131,7 @@ class _Forwarding:
         collector = _Collector(x.connection.budget, self._route.timeouts.upload_s)
         x.connection.body.start(collector)
         self._held_body = await collector.done
-        self._resendable = True
+        self.resendable = True
         x.bytes_in = x.head.body_length
 
     def order(self) -> Sequence[Upstream]:
@@ -131,14 +144,14 @@ class _Forwarding:
             f._metrics.upstreams_skipped.inc(self._route.id)
         return order
 
-    def failed(self, upstream: Upstream, failure: Failure, behind: bool) -> None:
+    def failed(self, failure: Failure, behind: bool) -> None:
         """Count it; raises what the caller is told where the next upstream may not be tried."""
         f = self._f
-        f._breaker.failed(upstream.origin, f._wheel.clock())
+        f._breaker.failed(self._upstream.origin, f._wheel.clock())
         f._metrics.upstream_failures.inc(self._route.id, failure.kind)
         if not behind or not self._may_go_on(failure):
             raise gateway_error(failure)
-        self._log_passed_over(upstream, failure)
+        self._log_passed_over(failure)
 
     def _may_go_on(self, failure: Failure) -> bool:
         """§11.4: to the next upstream when no byte left; a request that may be repeated, also when its attempt ran out
@@ -146,66 +159,63 @@ class _Forwarding:
         """
         if failure.kind in ("connect", "tls") and not failure.sent:
             return True
-        return failure.kind in ("attempt", "tls") and self._resendable
+        return failure.kind in ("attempt", "tls") and self.resendable
 
-    def _log_passed_over(self, upstream: Upstream, failure: Failure) -> None:
+    def _log_passed_over(self, failure: Failure) -> None:
         """The request goes on elsewhere; the failure that ends one stands in its own line."""
         self._f._log.warning(
             "upstream failed, trying the next",
             requestId=self._x.request_id,
             traceId=self._x.trace.trace_id,
             route=self._route.id,
-            upstream=upstream.origin,
+            upstream=self._upstream.origin,
             kind=failure.kind,
             error=failure.reason,
         )
 
-    async def try_upstream(self, upstream: Upstream, behind: bool) -> Failure | None:
-        """One upstream: a kept connection, and a fresh one where that had gone stale. None: the caller was answered."""
-        x, route, f = self._x, self._route, self._f
-        bounded = behind and self._resendable
+    def ask_kept(self, upstream: Upstream, behind: bool) -> asyncio.Future[Result] | None:
+        """Turn to an upstream, and send it the request on a kept connection; None where there is none."""
         self._upstream = upstream
-        request = self._request_head(upstream)
-        connection = f._pool.take(upstream)
-        while True:
-            started = f._wheel.clock()
-            if connection is None:
-                connect_s = route.timeouts.connect_s
-                try:
-                    connection = await f._pool.dial(
-                        upstream, min(connect_s, route.upstream_attempt_s) if bounded else connect_s
-                    )
-                except UpstreamUnreachable as error:
-                    return error.failure
-            x.upstream_origin = upstream.origin
-            relay = Relay(x, route, connection, x.connection.budget, self._head_arrived)
-            try:
-                self._send(relay, request, started, bounded)
-                result = await relay.done
-            except BaseException:
-                relay.abandon()
-                raise
-            failure = self._settle(relay, connection, result)
-            if failure is None or not failure.stale or not self._resendable:
-                return failure
-            connection = None
+        self._bounded = behind and self.resendable
+        self._request = self._request_head(upstream)
+        connection = self._f._pool.take(upstream)
+        return None if connection is None else self._send(connection, self._f._wheel.clock())
 
-    def _send(self, relay: Relay, request: bytes, started: float, bounded: bool) -> None:
-        """Send the request. All attempts share the budget for the response head."""
+    async def ask_fresh(self) -> asyncio.Future[Result]:
+        """Send it the request on a connection of its own. Raises `UpstreamUnreachable`."""
+        f, route = self._f, self._route
+        started, connect_s = f._wheel.clock(), route.timeouts.connect_s
+        if self._bounded:
+            connect_s = min(connect_s, route.upstream_attempt_s)
+        return self._send(await f._pool.dial(self._upstream, connect_s), started)
+
+    def _send(self, connection: UpstreamConnection, started: float) -> asyncio.Future[Result]:
+        """Send the request; what becomes of it. All attempts share the budget for the response head."""
+        x, route = self._x, self._route
+        x.upstream_origin = self._upstream.origin
+        self._connection = connection
+        self._relay = relay = Relay(x, route, connection, x.connection.budget, self._head_arrived)
         self._sent_at = now = self._f._wheel.clock()
-        left, deadline = self._route.timeouts.response_s, TIMEOUT
-        if self._resendable:
+        left, deadline = route.timeouts.response_s, TIMEOUT
+        if self.resendable:
             if not self._response_deadline:
                 self._response_deadline = now + left
             left = max(self._response_deadline - now, 0.0)
-            if bounded and (attempt_left := max(started + self._route.upstream_attempt_s - now, 0.0)) < left:
+            if self._bounded and (attempt_left := max(started + route.upstream_attempt_s - now, 0.0)) < left:
                 left, deadline = attempt_left, ATTEMPT
-        relay.send(request, self._held_body, left, deadline)
+        relay.send(self._request, self._held_body, left, deadline)
+        return relay.done
+
+    def abandon(self) -> None:
+        """Cut the attempt that runs, if one does."""
+        if self._relay is not None:
+            self._relay.abandon()
+            self._relay = None
 
     def _request_head(self, upstream: Upstream) -> bytes:
         x = self._x
         head, copied = x.head, copied_headers(x)
-        path = upstream_path(upstream, self._match, head.path)
+        path = upstream_path(upstream, x.matched, head.path)
         own = gateway_lines(x, upstream, path, self._f._signer)
         framing = request_framing(head.method, head.body_length)
         if framing:
@@ -228,19 +238,19 @@ class _Forwarding:
             added=x.response_headers,
         )
 
-    def _settle(self, relay: Relay, connection: UpstreamConnection, result: Result) -> Failure | None:
+    def settle(self, result: Result) -> Failure | None:
+        """The attempt is over: None where the caller was answered. Raises what refuses the request itself."""
+        relay, connection = self._relay, self._connection
+        assert relay is not None  # noqa: S101 (it is its result)
+        self._relay = None  # which holds this by its callback
         if relay.connection_reusable:
             self._f._pool.give_back(connection)
         else:
             connection.abort()
         if relay.cut_by:
             self._f._metrics.aborted.inc(self._route.id, relay.cut_by)
-        if result is None:
-            return None
         if isinstance(result, GatewayError):
             raise result
-        if self._x.head.body_length != 0 and self._held_body is None:
-            return replace(result, stale=False)  # a streamed body is gone: never repeated
         return result
 
 

@@ -87,8 +87,7 @@ class WebSocketStep:
         """The opened WebSocket, whose caller was answered; None where the upstream refused with a 4xx, which the caller
         got. Raises `GatewayError` while the caller has not been answered.
         """
-        assert x.match is not None  # noqa: S101 (step 7)
-        if not x.match.route.websocket:
+        if not x.matched.route.websocket:
             raise GatewayError("websocket_not_allowed")
         offer = read_offer(x.head)
         place = self._connections.take(_caller(x))
@@ -96,7 +95,7 @@ class WebSocketStep:
         try:
             self._slots.enter()
             try:
-                opened = await _Handshake(self, x, x.match, offer, place).run()
+                opened = await _Handshake(self, x, x.matched, offer, place).run()
             finally:
                 self._slots.leave()
         finally:

@@ -125,7 +125,8 @@ class Steps:
     def exchange(self) -> Exchange:
         x = Exchange(self.head, cast("Downstream", None), peer="192.0.2.7", secure=True, started_at=0.0)
         x.request_id, x.trace, x.forwarding = new_request_id(), self.trace, self.context
-        x.match, x.route_id, x.principal, x.workspace_id = self.match, "app", self.principal, WORKSPACE_ID
+        x.match = x.matched = self.match
+        x.route_id, x.principal, x.workspace_id = "app", self.principal, WORKSPACE_ID
         x.status, x.upstream_origin, x.upstream_s, x.bytes_out = 200, "http://app.internal:3000", 0.0012, 191
         return x
 

@@ -100,8 +100,8 @@ def exchange(
     x.snapshot = Snapshot(cast(Any, Table()), 1, 0, "file", ())
     x.request_id = "a-request"
     if mode is not None:
-        x.match = Match(route(mode), {}, "")
-        x.route_id = x.match.route.id
+        x.match = x.matched = Match(route(mode), {}, "")
+        x.route_id = x.matched.route.id
     return x
 
 

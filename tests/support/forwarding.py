@@ -86,7 +86,7 @@ def match(rest: str = "", params: dict[str, str] | None = None, **fields: Any) -
 def forwarded(head: RequestHead, *, of: Route | None = None, **slots: Any) -> Exchange:
     """An exchange that all steps before the last have let pass, on the route `of`; `slots` are set as they say."""
     x = Exchange(head, cast("Downstream", None), peer="203.0.113.9", secure=True, started_at=0.0)
-    x.request_id, x.trace, x.forwarding, x.match = "req-1", TRACE, CONTEXT, Match(of or route(), {}, "")
+    x.request_id, x.trace, x.forwarding, x.matched = "req-1", TRACE, CONTEXT, Match(of or route(), {}, "")
     for name, value in slots.items():
         setattr(x, name, value)
     return x

@@ -93,7 +93,7 @@ def an_exchange(client: str = "203.0.113.7", route: Route | None = None, subject
     x = Exchange(head, cast("Downstream", None), peer=client, secure=False, started_at=0.0)
     x.forwarding = ForwardingContext(client, "https", "app.test", "app.test", client.encode(), trusted=False)
     if route is not None:
-        x.match = Match(route, {}, "")
+        x.match = x.matched = Match(route, {}, "")
         x.route_id = route.id
     if subject is not None:
         x.principal = Principal(subject)

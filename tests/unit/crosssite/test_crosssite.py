@@ -48,7 +48,7 @@ def exchange(
     head = request(*lines, method=method, upgrade=upgrade)
     x = Exchange(head, cast("Downstream", None), peer="203.0.113.9", secure=True, started_at=0.0)
     x.forwarding = context
-    x.match = match(**fields)
+    x.match = x.matched = match(**fields)
     return x
 
 
