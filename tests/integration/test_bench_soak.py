@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import os
+import socket
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from tests.bench.soak.files import open_files
 from tests.bench.soak.run import EXECUTOR, GAUGES, Sample, judged
 from tests.integration.test_bench_smoke import bench
 from tests.support.counterparts import require_program
@@ -58,6 +61,16 @@ def test_a_twentieth_more_than_in_the_fifth_minute_is_growth(name: str) -> None:
 )
 def test_whatever_is_left_is_told(left: dict[str, object]) -> None:
     assert len(missed(STEADY, replace(sample(60), **left))) == 1  # type: ignore[arg-type]
+
+
+def test_open_files_are_told_by_kind_and_can_be_written_down() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)), listener.accept()[0]:
+            written = json.dumps(asdict(sample(1, files=open_files(os.getpid()))))
+    found = json.loads(written)["files"]
+    assert found["listener"] >= 1
+    assert found["accepted connection"] == found[f"connection to port {port}"] == 1
 
 
 @pytest.mark.real

@@ -10,7 +10,7 @@ from pathlib import Path
 LISTENS = "0A"
 
 
-def open_files(pid: int) -> Counter[str]:
+def open_files(pid: int) -> dict[str, int]:
     """How many there are of each kind; of connections, whether they were accepted or where they lead."""
     connections = _connections(pid)
     kinds: Counter[str] = Counter()
@@ -18,7 +18,7 @@ def open_files(pid: int) -> Counter[str]:
         with contextlib.suppress(OSError):  # closed meanwhile
             name = str(each.readlink())
             kinds[connections.get(name) or re.sub(r":\[\d+\]$", "", name)] += 1
-    return kinds
+    return dict(kinds)
 
 
 def _connections(pid: int) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -39,6 +40,7 @@ BASE_MINUTE = 5.0
 CALLERS = 48
 SLICE_S = 20
 CONNECTIONS = (8, 32, 64, 400)
+"""Each in its turn, so that the fifth minute has seen them all: the most at once decide how much is held."""
 RELOAD_EVERY_S = 6.0
 LOGIN_EVERY_S = 3.0
 SAMPLE_EVERY_S = 30.0
@@ -131,9 +133,10 @@ def _load(
     told: dict[str, int] = {}
     next_reload = next_login = began
     next_sample = began + min(SAMPLE_EVERY_S, minutes * 3)
+    counts = itertools.cycle(CONNECTIONS)
     while (now := time.monotonic()) < ends:
         seconds = max(1, min(SLICE_S, round(ends - now)))
-        with _wrk(on, it, seconds) as wrk:
+        with _wrk(on, it, seconds, next(counts)) as wrk:
             while wrk.poll() is None:
                 now = time.monotonic()
                 if now >= next_login:
@@ -163,14 +166,14 @@ def _add(told: dict[str, int], wrk: subprocess.Popen[str]) -> None:
         told[name] = told.get(name, 0) + count
 
 
-def _wrk(on: Setting, it: Started, seconds: int) -> subprocess.Popen[str]:
+def _wrk(on: Setting, it: Started, seconds: int, connections: int) -> subprocess.Popen[str]:
     environment = {
         "BENCH_COOKIE": on.sessions[-1],
         "BENCH_PREFIX": PREFIX,
         "BENCH_ORIGIN": it.origin,
         "BENCH_SEED": f"{time.monotonic_ns():x}",
     }
-    argv = [find("wrk", "wrk"), "-t1", f"-c{random.choice(CONNECTIONS)}", f"-d{seconds}s", "--timeout", "10s"]
+    argv = [find("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
     argv += ["-s", str(ROOT / "tests/bench/soak/load.lua"), it.origin]
     return subprocess.Popen(
         pinned(argv, on.stage.other_core), env=dict(os.environ) | environment, stdout=subprocess.PIPE, text=True
