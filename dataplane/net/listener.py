@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dataplane.http1.readers import request_reader
+from dataplane.net.accepting import AcceptingServer
 from dataplane.net.connection import ConnectionLimits, DownstreamConnection, Handler
 from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel
@@ -18,7 +19,6 @@ from dataplane.net.tls_server import Handshakes, ServerTls
 if TYPE_CHECKING:
     from common.telemetry.log import Log
 
-BACKLOG = 2048
 # While it drains, a connection that no request runs on may still ask once more (its answer says `close`): a proxy in
 # front that reuses it at that moment must not meet a reset. After this time, or a third of the drain, it is closed.
 IDLE_GRACE_S = 5.0
@@ -51,8 +51,8 @@ class HttpListener:
         self.tasks = tasks
         self.draining = False
         self._connections: set[DownstreamConnection] = set()
-        self._servers: list[asyncio.Server] = []
-        self._tls_servers: list[asyncio.Server] = []
+        self._servers: list[AcceptingServer] = []
+        self._tls_servers: list[AcceptingServer] = []
         self._handshakes: Handshakes | None = None
         self._emptied: asyncio.Event = asyncio.Event()
 
@@ -61,7 +61,7 @@ class HttpListener:
 
         Raises `OSError` when the address cannot be had.
         """
-        self._servers += await _listen(self._connection, host, port, sockets)
+        self._servers += await self._listen(self._connection, host, port, sockets)
 
     async def start_tls(
         self,
@@ -83,7 +83,16 @@ class HttpListener:
             handshake_s=self.limits.head_timeout_s,
             on_over=self._left,
         )
-        self._tls_servers += await _listen(lambda: ServerTls(handshakes), host, port, sockets)
+        self._tls_servers += await self._listen(lambda: ServerTls(handshakes), host, port, sockets)
+
+    async def _listen(
+        self, make_protocol: Callable[[], asyncio.Protocol], host: str, port: int, sockets: Sequence[socket.socket]
+    ) -> list[AcceptingServer]:
+        servers = []
+        for bound in sockets or (None,):
+            servers.append(AcceptingServer(make_protocol, self.tasks))
+            await servers[-1].start(host, port, bound)
+        return servers
 
     def _connection(self) -> DownstreamConnection:
         return DownstreamConnection(self)
@@ -164,15 +173,6 @@ class HttpListener:
         return True
 
 
-async def _listen(
-    make_protocol: Callable[[], asyncio.Protocol], host: str, port: int, sockets: Sequence[socket.socket]
-) -> list[asyncio.Server]:
-    loop = asyncio.get_running_loop()
-    if not sockets:
-        return [await loop.create_server(make_protocol, host, port, backlog=BACKLOG)]
-    return [await loop.create_server(make_protocol, sock=sock, backlog=BACKLOG) for sock in sockets]
-
-
-def _port_of(servers: Sequence[asyncio.Server]) -> int:
+def _port_of(servers: Sequence[AcceptingServer]) -> int:
     port: int = servers[0].sockets[0].getsockname()[1]
     return port
