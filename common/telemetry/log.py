@@ -12,7 +12,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import orjson
 
@@ -172,18 +172,16 @@ class RequestLog:
         that JSON escapes. `detail` is the cause behind `error`, for the operator. A failure is a warning, the
         gateway's own fault (`internal_error`) an error, everything else information.
         """
+        said = client, host, method, route, status, outcome, error, subject, workspace_id, upstream, user_agent
         try:
-            level, ended = _ended(route, status, outcome, error)
-            if LEVELS[level] < self._threshold:
+            level, start, called, ended, served, agent = _known_pieces.get(said) or _pieces(said)
+            if level < self._threshold:
                 return
             line = (
-                f'{{"time":"{self._clock.text()}","level":"{level}","msg":"request","requestId":"{request_id}",'
-                f'"traceId":"{trace_id}","spanId":"{span_id}",{_called(client, host, method)},'
-                f'"path":{_target(path, query)},{ended},"detail":{_json(safe_text(detail)) if detail else "null"},'
-                f"{_served(subject, workspace_id, upstream)},"
-                f'"upstreamMs":{"null" if upstream_s is None else f"{upstream_s * 1000:.3f}"},'
-                f'"durationMs":{duration_s * 1000:.3f},"bytesIn":{bytes_in},"bytesOut":{bytes_out},'
-                f'"userAgent":{"null" if user_agent is None else _user_agent(user_agent[:USER_AGENT_MAX])}}}\n'
+                f'{{"time":"{self._clock.text()}{start}{request_id}","traceId":"{trace_id}","spanId":"{span_id}{called}'
+                f"{_target(path, query)}{ended}{_json(safe_text(detail)) if detail else 'null'}{served}"
+                f'{"null" if upstream_s is None else f"{upstream_s * 1000:.3f}"},"durationMs":{duration_s * 1000:.3f},'
+                f'"bytesIn":{bytes_in},"bytesOut":{bytes_out}{agent}'
             ).encode()
         except Exception as failure:  # noqa: BLE001 - the request was answered; its line must not break what follows
             line = _unwritable(self._clock.text(), failure, requestId=str(request_id))
@@ -205,9 +203,37 @@ def _json(value: str | int | None) -> str:
     return orjson.dumps(value).decode()
 
 
-# Pieces of the line that are the same for many requests: few callers, routes and agents send most of them. A piece is
-# as long as a head at most, and the bounds together keep a flood of them under 16 MiB.
-@lru_cache(maxsize=128)
+_Said: TypeAlias = tuple[str, str, str, str, int, str, str, str | None, str | None, str, bytes | None]
+"""Client, host, method, route, status, outcome, error, subject, workspace, upstream and user agent."""
+_Pieces: TypeAlias = tuple[int, str, str, str, str, str]
+"""Of a line what is the same for many requests, up to the places of what differs; its level as a number first."""
+
+# Few callers, routes and agents send most requests. What is kept is short: a flood of them stays under 8 MiB.
+_PIECES_MAX = 1024
+_PIECES_MAX_CHARS = 1024
+_known_pieces: OrderedDict[_Said, _Pieces] = OrderedDict()
+
+
+def _pieces(said: _Said) -> _Pieces:
+    client, host, method, route, status, outcome, error, subject, workspace_id, upstream, user_agent = said
+    level, ended = _ended(route, status, outcome, error)
+    agent = "null" if user_agent is None else _user_agent(user_agent[:USER_AGENT_MAX])
+    pieces = (
+        LEVELS[level],
+        f'","level":"{level}","msg":"request","requestId":"',
+        f'",{_called(client, host, method)},"path":',
+        f',{ended},"detail":',
+        f',{_served(subject, workspace_id, upstream)},"upstreamMs":',
+        f',"userAgent":{agent}}}\n',
+    )
+    if (
+        len(host) + len(method) + len(subject or "") + len(workspace_id or "") + len(user_agent or "")
+        <= _PIECES_MAX_CHARS
+    ):
+        remember(_known_pieces, said, pieces, _PIECES_MAX)
+    return pieces
+
+
 def _called(client: str, host: str, method: str) -> str:
     return f'"client":{_json(client)},"host":{_json(_short(host))},"method":{_json(_short(method))}'
 
@@ -219,7 +245,6 @@ def _ended(route: str, status: int, outcome: str, error: str) -> tuple[Level, st
     return level, f'{fields},"error":{_json(error or None)}'
 
 
-@lru_cache(maxsize=256)
 def _served(subject: str | None, workspace_id: str | None, upstream: str) -> str:
     who, where = _json(subject and _short(subject)), _json(workspace_id and _short(workspace_id))
     return f'"subject":{who},"workspaceId":{where},"upstream":{_json(upstream or None)}'

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.telemetry import log
 from common.telemetry.log import Log, RequestLog
 from common.telemetry.redact import safe_target
 
@@ -167,3 +168,35 @@ def test_a_value_of_a_wrong_type_costs_the_line_and_not_the_request() -> None:
     assert event["requestId"] == REQUEST["request_id"]
     assert line(subject="\ud800")["subject"] == "\\ud800"
     assert line(client="\ud800")["level"] == "error"
+
+
+SHARED = {
+    "client": ("client", "203.0.113.8"),
+    "host": ("host", "other.example.com"),
+    "method": ("method", "POST"),
+    "route": ("route", "other"),
+    "status": ("status", 404),
+    "outcome": ("outcome", "refused"),
+    "error": ("error", "not_found"),
+    "subject": ("subject", "user-2"),
+    "workspace_id": ("workspaceId", "43"),
+    "upstream": ("upstream", "http://other:3000"),
+    "user_agent": ("userAgent", b"other/1"),
+}
+
+
+@pytest.mark.parametrize("part", SHARED)
+def test_what_requests_share_is_never_taken_from_another_line(part: str) -> None:
+    """A line that names another caller or route than its request's would mislead whoever reads it."""
+    name, other = SHARED[part]
+    for _ in range(2):
+        before, after = line(), line(**{part: other})
+        assert after[name] == (other.decode() if isinstance(other, bytes) else other)
+        assert {**after, name: before[name]} == before
+
+
+def test_what_is_long_is_written_and_not_kept() -> None:
+    for part in ("host", "method", "subject", "workspace_id", "user_agent"):
+        text = f"{part}-" + "x" * 2000
+        line(**{part: text.encode() if part == "user_agent" else text})
+        assert not any(text in map(str, said) or text.encode() in said for said in log._known_pieces)
