@@ -122,7 +122,7 @@ def _expect(true: object, otherwise: str) -> None:
 def plain_nginx(on: Field) -> Started:
     """nginx as a plain proxy."""
     written = "\n".join(f"proxy_set_header {name} '{value}';" for name, value in WRITTEN_BY_PEERS.items())
-    upstream = f"server 127.0.0.1:{on.stage.upstream.port}; keepalive 64; keepalive_requests 1000000000;"
+    upstream = f"server 127.0.0.1:{on.stage.upstream.port}; keepalive 1024; keepalive_requests 1000000000;"
     server = f"""
     location / {{
       proxy_pass http://upstream;
