@@ -9,8 +9,10 @@ instead of failing a comparison that somebody might forget. A signer serves one 
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 from typing import TypeAlias
 
 import orjson
@@ -22,7 +24,16 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 
 from common import base64url
-from common.identity.headers import EMAIL, ROLES, SIGNATURE, USER_ID, WORKSPACE_ID, IdentityFields, written_identity
+from common.identity.headers import (
+    EMAIL,
+    ROLES,
+    SIGNATURE,
+    USER_ID,
+    WORKSPACE_ID,
+    IdentityFields,
+    WrittenIdentity,
+    written_identity,
+)
 from common.identity.principal import Principal
 from common.values import remember
 
@@ -79,6 +90,7 @@ class IdentitySigner:
     def __init__(self, private_key_pem: str | None = None) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1()) if private_key_pem is None else load_key(private_key_pem)
         self._signed: OrderedDict[_Said, bytes] = OrderedDict()
+        self._wanted: dict[bytes, bytes] = {}
 
     @property
     def public_key_pem(self) -> str:
@@ -95,11 +107,36 @@ class IdentitySigner:
         said = principal.subject, principal.email, principal.roles, workspace_id, method, path, query, host
         return self._signed.get(said) or self._lines(principal, said)
 
+    def lines_soon(
+        self, principal: Principal, workspace_id: str | None, method: str, path: str, query: str, host: str
+    ) -> bytes | Awaitable[bytes]:
+        """What `lines` gives, where it is remembered. Else it is signed with all that this turn of the loop wants: one
+        behind the other they cost half as much as between the other work of requests (decision 0023).
+        """
+        said = principal.subject, principal.email, principal.roles, workspace_id, method, path, query, host
+        return self._signed.get(said) or self._lines_soon(said, *_unsigned(principal, said))
+
     def _lines(self, principal: Principal, said: _Said) -> bytes:
-        _, email, roles, workspace_id, method, path, query, host = said
-        written = written_identity(principal, workspace_id)
-        payload = identity_payload(written.fields, method, path, query, host)
-        lines = b"%b%b: %b\r\n" % (written.lines, SIGNATURE, self.sign(payload))
+        written, payload = _unsigned(principal, said)
+        return self._remembered(said, written, payload, self.sign(payload))
+
+    async def _lines_soon(self, said: _Said, written: WrittenIdentity, payload: bytes) -> bytes:
+        wanted = self._wanted
+        if not wanted:
+            asyncio.get_running_loop().call_soon(self._sign_wanted)
+        wanted[payload] = b""
+        await asyncio.sleep(0)  # Behind `_sign_wanted`, which stands before every task that wants one.
+        return self._remembered(said, written, payload, wanted[payload] or self.sign(payload))
+
+    def _sign_wanted(self) -> None:
+        wanted, self._wanted = self._wanted, {}
+        for payload in wanted:
+            with suppress(Exception):  # Who wants it tries again, and has the error.
+                wanted[payload] = self.sign(payload)
+
+    def _remembered(self, said: _Said, written: WrittenIdentity, payload: bytes, signature: bytes) -> bytes:
+        lines = b"%b%b: %b\r\n" % (written.lines, SIGNATURE, signature)
+        _, email, roles, *_ = said
         # The caller's own values beside the payload: it holds them shortened and without what no header can carry.
         if len(payload) + len(email) + sum(map(len, roles)) <= CACHED_MAX_BYTES:
             remember(self._signed, said, lines, CACHED_SIGNATURES)
@@ -110,6 +147,12 @@ class IdentitySigner:
         # `cryptography` directly: joserfc takes 60 % longer for the same bytes, on the path of every request.
         der = self._key.sign(b"%b.%b" % (_PROTECTED, base64url.encode(payload)), _ECDSA)
         return _PREFIX + base64url.encode(_raw(der))
+
+
+def _unsigned(principal: Principal, said: _Said) -> tuple[WrittenIdentity, bytes]:
+    _, _, _, workspace_id, method, path, query, host = said
+    written = written_identity(principal, workspace_id)
+    return written, identity_payload(written.fields, method, path, query, host)
 
 
 def _raw(der: bytes) -> bytes:

@@ -11,10 +11,12 @@ nothing: every name that it writes has been kept out before.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from common.identity.headers import SubjectUnwritable
+from common.identity.principal import Principal
 from common.identity.signature import IdentitySigner
 from common.routetable.compiled import Route, Upstream
 from dataplane.errors import GatewayError
@@ -27,14 +29,15 @@ from dataplane.http1.write import Lines, header_lines
 if TYPE_CHECKING:
     from dataplane.exchange import Exchange
 
+T = TypeVar("T")
 
-def gateway_lines(x: Exchange, upstream: Upstream, path: str, signer: IdentitySigner) -> Lines:
-    """The lines of an attempt at `upstream` that the gateway writes; it receives `path` (of `upstream_path`).
 
-    Framing (`content-length`, `transfer-encoding`) is not among them: it is made where the body is written. Raises
-    `GatewayError("internal_error")` for a subject that no header can carry.
+def gateway_lines(x: Exchange, upstream: Upstream, identity: bytes) -> Lines:
+    """The lines of an attempt at `upstream` that the gateway writes, the `identity_lines` last.
+
+    Framing (`content-length`, `transfer-encoding`) is not among them: it is made where the body is written.
     """
-    route, trace, forwarding, principal = x.matched.route, x.trace, x.forwarding, x.principal
+    route, trace, forwarding = x.matched.route, x.trace, x.forwarding
     # The gateway's own ids: they hold nothing that could end a line.
     ids = f"x-request-id: {x.request_id}\r\ntraceparent: {trace.traceparent}\r\n".encode("ascii")
     if trace.tracestate is not None:
@@ -42,13 +45,24 @@ def gateway_lines(x: Exchange, upstream: Upstream, path: str, signer: IdentitySi
     lines = _host(upstream_host(route, forwarding, upstream)) + ids + forwarding.lines
     if upstream.authorization is not None and not route.forward_authorization:
         lines += _line(b"authorization", upstream.authorization.encode("ascii"))
-    if principal is not None:
-        head = x.head
-        try:
-            lines += signer.lines(principal, x.workspace_id, head.method, path, head.query, forwarding.host)
-        except SubjectUnwritable as error:
-            raise GatewayError("internal_error", str(error)) from error
-    return Lines(lines)
+    return Lines(lines + identity)
+
+
+def identity_lines(
+    x: Exchange, path: str, lines: Callable[[Principal, str | None, str, str, str, str], T]
+) -> T | bytes:
+    """Who calls, signed for an upstream that receives `path` (of `upstream_path`); nothing where nobody is known.
+
+    `lines` are a signer's `lines` or `lines_soon`. Raises `GatewayError("internal_error")` for a subject that no header
+    can carry.
+    """
+    principal, head = x.principal, x.head
+    if principal is None:
+        return b""
+    try:
+        return lines(principal, x.workspace_id, head.method, path, head.query, x.forwarding.host)
+    except SubjectUnwritable as error:
+        raise GatewayError("internal_error", str(error)) from error
 
 
 def copied_headers(x: Exchange) -> Copied:
@@ -58,7 +72,8 @@ def copied_headers(x: Exchange) -> Copied:
 
 def request_headers(x: Exchange, upstream: Upstream, path: str, signer: IdentitySigner) -> Pairs:
     """All headers of an attempt at `upstream`, as `gateway_lines` and `copied_headers` have them."""
-    own = [line.partition(b": ") for line in gateway_lines(x, upstream, path, signer).split(b"\r\n")[:-1]]
+    lines = gateway_lines(x, upstream, identity_lines(x, path, signer.lines))
+    own = [line.partition(b": ") for line in lines.split(b"\r\n")[:-1]]
     return [*((name, value) for name, _, value in own), *copied_headers(x).headers]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dataplane.crosssite import SAFE_METHODS
 from dataplane.errors import GatewayError
 from dataplane.exchange import Exchange
-from dataplane.forwarding.request_headers import copied_headers, gateway_lines
+from dataplane.forwarding.request_headers import copied_headers, gateway_lines, identity_lines
 from dataplane.forwarding.response_headers import ResponseHeaders, response_headers
 from dataplane.forwarding.target import upstream_path
 from dataplane.http1.heads import ResponseHead
@@ -67,7 +67,10 @@ class Forwarder:
             for position, upstream in enumerate(order, 1):
                 behind = position < len(order)
                 try:
-                    asked = forwarding.ask_kept(upstream, behind) or await forwarding.ask_fresh()
+                    identity = forwarding.turn_to(upstream, behind)
+                    if not isinstance(identity, bytes):
+                        identity = await identity
+                    asked = forwarding.ask_kept(identity) or await forwarding.ask_fresh()
                     failure = forwarding.settle(await asked)
                     if failure is not None and failure.stale and forwarding.resendable:
                         failure = forwarding.settle(await (await forwarding.ask_fresh()))
@@ -92,6 +95,7 @@ class _Forwarding:
         "_connection",
         "_f",
         "_held_body",
+        "_path",
         "_relay",
         "_request",
         "_response_deadline",
@@ -113,6 +117,7 @@ class _Forwarding:
         # Of the attempt that runs.
         self._upstream: Upstream
         self._bounded: bool
+        self._path: str
         self._request: bytes
         self._connection: UpstreamConnection
         self._sent_at: float
@@ -173,12 +178,18 @@ class _Forwarding:
             error=failure.reason,
         )
 
-    def ask_kept(self, upstream: Upstream, behind: bool) -> asyncio.Future[Result] | None:
-        """Turn to an upstream, and send it the request on a kept connection; None where there is none."""
+    def turn_to(self, upstream: Upstream, behind: bool) -> bytes | Awaitable[bytes]:
+        """Begin with an upstream; the lines that tell it who calls, to be waited for where they are not signed yet."""
+        x = self._x
         self._upstream = upstream
         self._bounded = behind and self.resendable
-        self._request = self._request_head(upstream)
-        connection = self._f._pool.take(upstream)
+        self._path = upstream_path(upstream, x.matched, x.head.path)
+        return identity_lines(x, self._path, self._f._signer.lines_soon)
+
+    def ask_kept(self, identity: bytes) -> asyncio.Future[Result] | None:
+        """Send it the request on a kept connection; None where there is none."""
+        self._request = self._request_head(identity)
+        connection = self._f._pool.take(self._upstream)
         return None if connection is None else self._send(connection, self._f._wheel.clock())
 
     async def ask_fresh(self) -> asyncio.Future[Result]:
@@ -212,15 +223,14 @@ class _Forwarding:
             self._relay.abandon()
             self._relay = None
 
-    def _request_head(self, upstream: Upstream) -> bytes:
+    def _request_head(self, identity: bytes) -> bytes:
         x = self._x
         head, copied = x.head, copied_headers(x)
-        path = upstream_path(upstream, x.matched, head.path)
-        own = gateway_lines(x, upstream, path, self._f._signer)
+        own = gateway_lines(x, self._upstream, identity)
         framing = request_framing(head.method, head.body_length)
         if framing:
             own = Lines(own + header_lines(framing))
-        return request_head(head.method, path + head.query, (), own, copied.lines)
+        return request_head(head.method, self._path + head.query, (), own, copied.lines)
 
     def _head_arrived(self, head: ResponseHead) -> ResponseHeaders:
         """Note what the response head says about its upstream; the headers that the caller gets."""

@@ -29,7 +29,7 @@ from dataplane.authentication.sessions import BrowserSessions
 from dataplane.dev.accounts import MEMBER, WORKSPACE_ID
 from dataplane.exchange import Downstream, Exchange
 from dataplane.forwarding.context import forwarding_context
-from dataplane.forwarding.request_headers import copied_headers, gateway_lines
+from dataplane.forwarding.request_headers import copied_headers, gateway_lines, identity_lines
 from dataplane.forwarding.response_headers import response_headers
 from dataplane.http1.request import read_request_head
 from dataplane.http1.response import read_response_head
@@ -139,7 +139,7 @@ class Steps:
     def request_headers(self) -> bytes:
         """Filter, identity with a cached signature, and the head as bytes."""
         x = self.exchange
-        own = gateway_lines(x, self.match.route.upstreams[0], PATH, self.signer)
+        own = gateway_lines(x, self.match.route.upstreams[0], identity_lines(x, PATH, self.signer.lines))
         return request_head("GET", PATH, (), own, copied_headers(x).lines)
 
     def response_headers(self) -> bytes:
