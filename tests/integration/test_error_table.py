@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -166,10 +166,15 @@ async def no_provider(gw: Running) -> Answer:
 async def no_store(gw: Running) -> Answer:
     cookie = await gw.session()
 
-    async def away(*_: object) -> None:
-        raise StateUnavailable("the store is away")
+    class Away:
+        """An answer that may be asked for in vain, and never comes."""
 
-    gw.gateway.state.read_session = away  # type: ignore[method-assign,assignment]
+        def __init__(self, *_: object) -> None: ...
+
+        def __await__(self) -> Iterator[None]:
+            raise StateUnavailable("the store is away")
+
+    gw.gateway.state.read_session = Away  # type: ignore[method-assign,assignment]
     return await gw.get("/session", cookie)
 
 
