@@ -61,7 +61,7 @@ class Forwarder:
         self._slots.enter()
         forwarding = _Forwarding(self, x, route)
         try:
-            if forwarding.body_may_be_held:
+            if x.head.body_length and forwarding.body_may_be_held:
                 await forwarding.hold_body()
             order = forwarding.order()
             for position, upstream in enumerate(order, 1):
