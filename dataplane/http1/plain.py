@@ -32,10 +32,14 @@ _DECIDING_RESPONSE = frozenset({b"connection", b"content-length", b"transfer-enc
 _KEPT = {b"keep-alive": True, b"close": False}
 
 # A caller sends the same header lines with request after request, and an upstream gives the same head many times a
-# second: so what a request's lines mean is remembered by their exact bytes, and a response's head whole. They hold
-# credentials: few are kept, in this process alone, until others take their place.
+# second: so what a request's lines mean is remembered by their exact bytes, with the heads that they made behind the
+# last few first lines, and a response's head whole. They hold credentials: few are kept, in this process alone, until
+# others take their place.
 REMEMBERED_BLOCKS = 256
 REMEMBERED_MAX_BYTES = 4 * 1024
+REMEMBERED_HEADS = 8
+"""With each block of lines."""
+REMEMBERED_FIRST_LINE_MAX_BYTES = 512
 
 
 class _RequestBlock(NamedTuple):
@@ -46,21 +50,35 @@ class _RequestBlock(NamedTuple):
     body_length: int
     keep_alive: bool
     known: dict[Any, Any]
+    heads: dict[bytes, RequestHead]
+    """By their first lines."""
 
 
 def plain_request_head(raw: bytes, max_headers: int) -> RequestHead | None:
     """What `read_request_head` makes of `raw`, or None where it is not plain. A pure function of its arguments."""
     first, _, lines = raw.partition(b"\r\n")
+    block = _remembered_request(lines) if len(lines) <= REMEMBERED_MAX_BYTES else _request_block(lines)
+    if block is None or len(block.headers) > max_headers:
+        return None
+    heads = block.heads
+    head = heads.get(first)
+    if head is None:
+        head = _request_head(first, block)
+        if head is not None and len(first) <= REMEMBERED_FIRST_LINE_MAX_BYTES:
+            if len(heads) >= REMEMBERED_HEADS:
+                heads.clear()
+            heads[first] = head
+    return head
+
+
+def _request_head(first: bytes, block: _RequestBlock) -> RequestHead | None:
     line = _REQUEST_LINE.fullmatch(first.decode("latin-1"))
     if line is None:
         return None
-    block = _remembered_request(lines) if len(lines) <= REMEMBERED_MAX_BYTES else _request_block(lines)
-    if block is None:
-        return None
-    headers, authority, body_length, keep_alive, known = block
     method, path, query = line.groups("")
-    if len(headers) > max_headers or (len(first) > TARGET_MAX_BYTES and len(path) + len(query) > TARGET_MAX_BYTES):
+    if len(first) > TARGET_MAX_BYTES and len(path) + len(query) > TARGET_MAX_BYTES:
         return None
+    headers, authority, body_length, keep_alive, known, _ = block
     return RequestHead(method, path, query, False, headers, authority, body_length, keep_alive, False, "", known)
 
 
@@ -94,7 +112,7 @@ def _request_block(lines: bytes) -> _RequestBlock | None:
     if keep_alive is None or _LENGTH.fullmatch(length) is None:
         return None
     try:
-        return _RequestBlock(headers, parse_authority(stated[b"host"]), int(length), keep_alive, {})
+        return _RequestBlock(headers, parse_authority(stated[b"host"]), int(length), keep_alive, {}, {})
     except ProtocolError:
         return None
 

@@ -257,6 +257,27 @@ def test_what_is_remembered_is_bounded_in_number_and_size(remembered: Any, head:
     assert remembered.cache_info().currsize == 0
 
 
+def test_first_lines_are_remembered_in_a_bounded_number_and_size() -> None:
+    """Production risk: a caller that asks for ever new paths fills the memory."""
+    lines = b"Host: a\r\nx: first-lines\r\n\r\n"
+    targets = [b"/", *(b"/%d" % number for number in range(2 * plain.REMEMBERED_HEADS)), b"/"]
+    assert all(agree(b"GET %b HTTP/1.1\r\n%b" % (target, lines)) for target in targets)
+    block = plain._remembered_request(lines)
+    assert block is not None
+    assert 0 < len(block.heads) <= plain.REMEMBERED_HEADS
+    block.heads.clear()
+    longest = b"/" * (plain.REMEMBERED_FIRST_LINE_MAX_BYTES - len(b"GET  HTTP/1.1"))
+    for target, remembered in ((longest + b"/", 0), (longest, 1), (longest, 1)):
+        assert agree(b"GET %b HTTP/1.1\r\n%b" % (target, lines))
+        assert len(block.heads) == remembered
+
+
+def test_a_remembered_request_is_still_held_to_the_number_of_its_lines() -> None:
+    raw = b"GET / HTTP/1.1\r\nHost: a\r\nx: 1\r\n\r\n"
+    assert plain_request_head(raw, 2) is plain_request_head(raw, 2)
+    assert plain_request_head(raw, 1) is None
+
+
 def names_of(headers: Headers) -> tuple[bytes, ...]:
     return tuple(name for name, _ in headers)
 
