@@ -81,16 +81,18 @@ class HeadBuffer:
         non-ASCII byte, an empty request line), `uri_too_long`, `headers_too_large`; the buffer is useless from then on.
         """
         data = self._data
-        if not self._seen and type(data) is bytes and data and data[0] != _CR:
+        if not data:
+            return None
+        if not self._seen and type(data) is bytes:
             end = data.find(HEAD_END) + 4
-            if 4 < end <= self._short:  # most heads arrive whole, and have no other in front
-                self._line_ended = self._skipped = False
+            if 4 < end <= self._short and data[0] != _CR:  # most heads arrive whole, and have no other in front
+                self._skipped = False
                 if end == len(data):
                     self._data = b""
                     return data
                 self._pos = self._seen = end
                 return data[:end]
-        return self._take() if data else None
+        return self._take()
 
     def _take(self) -> bytes | None:
         data, pos = self._data, self._pos
@@ -115,7 +117,7 @@ class HeadBuffer:
 
     def cut(self, data: bytes) -> tuple[bytes, bytes] | None:
         """`feed`, and where a head is whole then `take` and `leftover`: the head and what stands behind it."""
-        if len(self._data) <= self._pos:
+        if not self._data:
             end = data.find(HEAD_END) + 4
             if 4 < end <= self._short and data[0] != _CR:
                 self._skipped = False

@@ -84,14 +84,16 @@ class UpstreamPool:
 
     def give_back(self, connection: UpstreamConnection) -> None:
         """Keep a connection whose exchange ended cleanly."""
-        idle = self._idle.setdefault(connection.origin, [])
         if self._closed:
             connection.abort()
             return
         connection.idle_since = self._wheel.clock()
+        idle = self._idle.get(connection.origin)
+        if idle is None:
+            idle = self._idle[connection.origin] = []
+            if not self._sweeper.running:
+                self._sweeper.set(SWEEP_S, self._sweep)
         idle.append(connection)
-        if not self._sweeper.running:
-            self._sweeper.set(SWEEP_S, self._sweep)
 
     def close(self) -> None:
         """Close every idle connection; those in use close when their exchange ends."""
