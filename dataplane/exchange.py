@@ -66,6 +66,10 @@ class Downstream(Protocol):
     budget: Timer
     """For the budgets of the exchange that runs, one at a time."""
 
+    def wake(self) -> None:
+        """Let the connection's task go on where it is parked (`dataplane.net.stepped`); it may be for nothing."""
+        ...
+
     @property
     def body(self) -> BodySource: ...
 

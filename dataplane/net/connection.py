@@ -29,6 +29,7 @@ from dataplane.http1.write import (
 from dataplane.net.dates import http_date
 from dataplane.net.hangup import Hangup, hangup
 from dataplane.net.request_body import Decoder, RequestBody
+from dataplane.net.stepped import SteppedTask, Turns, parked
 from dataplane.net.timers import Timer, TimerWheel
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Listener(Protocol):
     read_head: RequestReader
     wheel: TimerWheel
     tasks: TaskKeeper
+    turns: Turns
     draining: bool
 
     def opened(self, connection: DownstreamConnection) -> bool:
@@ -100,7 +102,7 @@ class Listener(Protocol):
     def closed(self, connection: DownstreamConnection) -> None: ...
 
 
-class DownstreamConnection(asyncio.Protocol):
+class DownstreamConnection(SteppedTask, asyncio.Protocol):
     """The server's side of one connection; `secure` says that its transport is TLS."""
 
     __slots__ = (
@@ -108,12 +110,10 @@ class DownstreamConnection(asyncio.Protocol):
         "_closing",
         "_eof",
         "_exchange",
-        "_head_waiter",
         "_heading",
         "_keep_alive",
         "_linger_until",
         "_listener",
-        "_loop",
         "_no_body",
         "_out",
         "_pipelined",
@@ -135,13 +135,12 @@ class DownstreamConnection(asyncio.Protocol):
     )
 
     def __init__(self, listener: Listener, *, secure: bool = False) -> None:
+        super().__init__(listener.turns)
         self._listener = listener
-        self._loop = asyncio.get_running_loop()
         self._secure = secure
         self._transport: asyncio.Transport
         self._buffer = HeadBuffer(listener.limits.head_max_bytes, skip_empty_line=True)
         self._task: asyncio.Task[None] | None = None
-        self._head_waiter: asyncio.Future[None] | None = None
         self._heading = False  # the budget of a head runs
         self._writable: asyncio.Future[None] | None = None
         self._timer: Timer = listener.wheel.timer()
@@ -179,7 +178,7 @@ class DownstreamConnection(asyncio.Protocol):
             self._timer.set(OVERLOADED_S, self._transport.abort)
             return
         self._timer.set(self._listener.limits.keepalive_timeout_s, self._idle_timeout)
-        self._task = self._listener.tasks.spawn(self._serve(), "downstream connection")
+        self._task = self._listener.tasks.spawn(self.run(self._serve), "downstream connection")
 
     def data_received(self, data: bytes) -> None:
         if self._closing or self._refused:
@@ -188,18 +187,14 @@ class DownstreamConnection(asyncio.Protocol):
             return
         if self._exchange is not None:
             data = self.body.feed(data)
-            if data:
-                self._buffer.feed(data)
-                self._pipelined += len(data)
-                self._adjust_reading()
-            return
+            if not data:
+                return
         self._buffer.feed(data)
         self._pipelined += len(data)
-        if self._pipelined >= PIPELINE_MAX_BYTES:
+        if self._exchange is not None or self._pipelined >= PIPELINE_MAX_BYTES:
             self._adjust_reading()  # until the task has looked at it
-        waiter = self._head_waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        if self._exchange is None:
+            self.wake()
 
     def eof_received(self) -> bool:
         """The caller will send nothing more. In an exchange that is a caller that left: FIN is all it sends."""
@@ -222,7 +217,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._listener.closed(self)
         self.resume_writing()
         self._caller_left()
-        self._wake()
+        self.wake()
         if self._task is None:
             self._release()
 
@@ -245,17 +240,18 @@ class DownstreamConnection(asyncio.Protocol):
         try:
             # A head may have been refused before the first look at it: over TLS it comes with the handshake's end.
             while not self._closing and not self._refused:
+                if not self._pipelined:
+                    await parked()
+                    continue
                 x = self._next_exchange()
                 if x is None:
-                    if not self._refused:
-                        self._head_waiter = self._loop.create_future()
-                        await self._head_waiter
-                        self._head_waiter = None
                     continue
                 await handle(x)
+                del x  # not to be held while the next is waited for
                 if self._pipelined:
                     # The turn of the others: a thousand requests in one packet are answered one by one among theirs.
-                    await asyncio.sleep(0)
+                    self.wake()
+                    await parked()
                 if not self._exchange_over():
                     break
                 if self._write_paused:
@@ -285,14 +281,14 @@ class DownstreamConnection(asyncio.Protocol):
         return None
 
     def _begin(self, head: RequestHead) -> Exchange:
-        self._timer.cancel()
-        self._heading = False
-        self.responded = False
-        self.response_done = False
+        if self._heading:
+            self._heading = False
+            self._timer.cancel()
+        self.responded = self.response_done = False
         # Behind a handshake that was refused the caller may go on as if it had not been.
         self._keep_alive = head.keep_alive and head.upgrade != "websocket"
         self.body = self._no_body if head.body_length == 0 else self._new_body(head)
-        x = self._exchange = self._new_exchange(head)
+        self._exchange = x = self._new_exchange(head)
         self._pipelined = 0
         rest = self._buffer.leftover()
         if rest:
@@ -388,13 +384,9 @@ class DownstreamConnection(asyncio.Protocol):
 
     # What ends a wait
 
-    def _wake(self) -> None:
-        waiter = self._head_waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
-
     def _idle_timeout(self) -> None:
-        self.close()
+        if self._exchange is None:  # the budget is not stopped for a request, but set anew behind it
+            self.close()
 
     def _head_timeout(self) -> None:
         self._refuse(ProtocolError("request_timeout", "the request head was not complete in time"))
@@ -408,7 +400,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._keep_alive = False
         self.responded = self.response_done = False
         self._listener.handler.refuse_head(self._new_exchange(UNREAD_HEAD), error)
-        self._wake()
+        self.wake()
 
     def _caller_left(self) -> None:
         x = self._exchange
@@ -423,7 +415,7 @@ class DownstreamConnection(asyncio.Protocol):
         requests.
         """
         self._closing = True
-        self._wake()
+        self.wake()
         if not self._transport.is_closing():
             self._timer.set(max(LINGER_MAX_S, self._listener.limits.keepalive_timeout_s), self.abort)
             self._transport.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dataplane.http1.readers import request_reader
 from dataplane.net.accepting import AcceptingServer
 from dataplane.net.connection import ConnectionLimits, DownstreamConnection, Handler
+from dataplane.net.stepped import Turns
 from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel
 from dataplane.net.tls_server import Handshakes, ServerTls
@@ -49,6 +50,7 @@ class HttpListener:
         self.read_head = request_reader(limits.max_headers, fast_lane=fast_lane)
         self.wheel = wheel
         self.tasks = tasks
+        self.turns = Turns()
         self.draining = False
         self._connections: set[DownstreamConnection] = set()
         self._servers: list[AcceptingServer] = []

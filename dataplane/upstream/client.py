@@ -66,8 +66,7 @@ class PooledClient:
         timer = self._wheel.timer()
         call = _Call(max_bytes)
         timer.set(max(due - self._wheel.clock(), 0.0), call.timed_out)
-        connection.begin("POST", call)
-        connection.write(message)
+        connection.begin("POST", call, message)
         try:
             await call.done
         finally:

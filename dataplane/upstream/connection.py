@@ -57,7 +57,6 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_body",
         "_buffer",
-        "_head_done",
         "_interims",
         "_method",
         "_on_switch",
@@ -80,8 +79,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self.write_paused = False
         self._buffer = HeadBuffer(RESPONSE_HEAD_MAX_BYTES, skip_empty_line=False, from_upstream=True)
-        self._body: LengthBody | ChunkedBody | UntilCloseBody | None = None
-        self._head_done = False
+        self._body: LengthBody | ChunkedBody | UntilCloseBody | None = None  # until a head is here that announces one
         self._interims = 0
         self._method = ""
         self._on_switch: OnSwitch | None = None
@@ -93,8 +91,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     # The exchange's side
 
-    def begin(self, method: str, receiver: ResponseReceiver, on_switch: OnSwitch | None = None) -> None:
-        """Start an exchange; the response goes to `receiver`.
+    def begin(self, method: str, receiver: ResponseReceiver, head: bytes, on_switch: OnSwitch | None = None) -> None:
+        """Start an exchange with a request's head, or all of it; the response goes to `receiver`.
 
         A 101 is a failure unless the request asked for it: then it goes to `on_switch`, with the bytes behind it, who
         calls `switch` or raises `ProtocolError`.
@@ -102,11 +100,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._method = method
         self._receiver = receiver
         self._on_switch = on_switch
-        self._head_done = False
         self._body = None
         self._interims = 0
         self._reusable = False
         self.exchanges += 1
+        self._transport.write(head)
 
     @property
     def reused(self) -> bool:
@@ -114,7 +112,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     @property
     def alive(self) -> bool:
-        """Fit for another exchange as far as can be known without asking: open, and silent."""
+        """Fit for another exchange as far as can be known: open, and silent."""
         return not self._transport.is_closing() and (self._poll is None or not self._poll.poll(0))
 
     @property
@@ -178,28 +176,21 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.abort()  # nobody asked: it must not become the head of the next response
             return
         try:
-            if self._head_done:
-                self._read_body(data)
-            elif (read := self._read_head(data)) is not None:
-                head, data = read
-                if head.body_length == len(data):
-                    receiver.on_whole(head, data)
-                    self._receiver = None
-                    return
-                self._body = _decoder(head)
-                receiver.on_head(head)
+            if self._body is None:
+                self._read_head(data, receiver)
+            else:
                 self._read_body(data)
         except ProtocolError as error:
             self._fail(Failure("malformed", error.reason))
             return
-        if (receiver := self._receiver) is not None:
+        if self._receiver is receiver:
             receiver.on_batch()
 
     def eof_received(self) -> bool:
         receiver = self._receiver
         if receiver is None:
             return False
-        if self._head_done and self._body is not None:
+        if self._body is not None:
             if self._cut_off and isinstance(self._body, UntilCloseBody):
                 self._fail(Failure("reset", "the connection was cut, without TLS's close_notify", sent=True))
                 return False
@@ -240,15 +231,20 @@ class UpstreamConnection(asyncio.Protocol):
 
     # Reading
 
-    def _read_head(self, data: bytes) -> tuple[ResponseHead, bytes] | None:
-        """The response's head once it is whole, and what came behind it."""
+    def _read_head(self, data: bytes, receiver: ResponseReceiver) -> None:
         while (cut := self._buffer.cut(data)) is not None:
             raw, data = cut
             head = self._parse_head(raw, self._method)
             if head.status >= 200:
-                self._head_done = True
                 self._reusable = head.keep_alive
-                return head, data
+                if head.body_length == len(data):
+                    receiver.on_whole(head, data)
+                    self._receiver = None
+                else:
+                    self._body = _decoder(head)
+                    receiver.on_head(head)
+                    self._read_body(data)
+                break
             if head.status == 101:
                 if self._on_switch is None:
                     raise ProtocolError("bad_gateway", "the upstream switched protocols unasked")
@@ -257,7 +253,6 @@ class UpstreamConnection(asyncio.Protocol):
             self._interims += 1
             if self._interims > INTERIM_MAX:
                 raise ProtocolError("bad_gateway", f"more than {INTERIM_MAX} interim responses")
-        return None
 
     def _read_body(self, data: bytes) -> None:
         body, receiver = self._body, self._receiver
@@ -282,7 +277,7 @@ class UpstreamConnection(asyncio.Protocol):
             receiver.on_end()
 
     def _closed_early(self, reason: str, *, kind: FailureKind = "reset") -> None:
-        stale = self.reused and not self._head_done and not self._buffer.started
+        stale = self.reused and self._body is None and not self._buffer.started
         self._fail(Failure(kind, reason, stale=stale, sent=True))
 
     def _fail(self, failure: Failure) -> None:

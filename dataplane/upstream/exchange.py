@@ -186,13 +186,13 @@ class _Forwarding:
         self._path = upstream_path(upstream, x.matched, x.head.path)
         return identity_lines(x, self._path, self._f._signer.lines_soon)
 
-    def ask_kept(self, identity: bytes) -> asyncio.Future[Result] | None:
+    def ask_kept(self, identity: bytes) -> Relay | None:
         """Send it the request on a kept connection; None where there is none."""
         self._request = self._request_head(identity)
         connection = self._f._pool.take(self._upstream)
         return None if connection is None else self._send(connection, self._f._wheel.clock())
 
-    async def ask_fresh(self) -> asyncio.Future[Result]:
+    async def ask_fresh(self) -> Relay:
         """Send it the request on a connection of its own. Raises `UpstreamUnreachable`."""
         f, route = self._f, self._route
         started, connect_s = f._wheel.clock(), route.timeouts.connect_s
@@ -200,7 +200,7 @@ class _Forwarding:
             connect_s = min(connect_s, route.upstream_attempt_s)
         return self._send(await f._pool.dial(self._upstream, connect_s), started)
 
-    def _send(self, connection: UpstreamConnection, started: float) -> asyncio.Future[Result]:
+    def _send(self, connection: UpstreamConnection, started: float) -> Relay:
         """Send the request; what becomes of it. All attempts share the budget for the response head."""
         x, route = self._x, self._route
         x.upstream_origin = self._upstream.origin
@@ -215,7 +215,7 @@ class _Forwarding:
             if self._bounded and (attempt_left := max(started + route.upstream_attempt_s - now, 0.0)) < left:
                 left, deadline = attempt_left, ATTEMPT
         relay.send(self._request, self._held_body, left, deadline)
-        return relay.done
+        return relay
 
     def abandon(self) -> None:
         """Cut the attempt that runs, if one does."""

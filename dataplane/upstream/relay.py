@@ -3,20 +3,21 @@
     downstream socket --piece--> Relay --write--> upstream socket
     downstream socket <--write-- Relay <--piece-- upstream socket
 
-`done` resolves once: with None when the caller was answered (whole or cut), with a `Failure` when the upstream failed
-before its response head, with a `GatewayError` when the request itself must be refused (too large, too slow, broken).
+The task of the downstream connection awaits it: None when the caller was answered (whole or cut), a `Failure` when the
+upstream failed before its response head, a `GatewayError` when the request itself must be refused (too large, too slow,
+broken).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from dataplane.errors import GatewayError
 from dataplane.exchange import Exchange
 from dataplane.http1.heads import CHUNKED, ResponseHead
 from dataplane.http1.write import LAST_CHUNK, chunk_parts
+from dataplane.net.stepped import PARKED
 from dataplane.upstream.failure import Failure
 
 if TYPE_CHECKING:
@@ -42,12 +43,13 @@ class Relay:
         "_on_head",
         "_on_switch",
         "_request_done",
+        "_resolved",
         "_response_due_s",
+        "_result",
         "_route",
         "_timer",
         "_x",
         "cut_by",
-        "done",
         "responded",
     )
 
@@ -77,8 +79,14 @@ class Relay:
         self._deadline_kind: Failure
         self.cut_by = ""
         """The side (`upstream`, `downstream`) for whose sake the response was cut behind its head, else `""`."""
-        self.done: asyncio.Future[Result] = connection.loop.create_future()
+        self._resolved = False
+        self._result: Result = None
         self.responded = False
+
+    def __await__(self) -> Generator[object, None, Result]:
+        while not self._resolved:
+            yield PARKED
+        return self._result
 
     def send(self, head: bytes, held_body: bytes | None, response_due_s: float, deadline: Failure) -> None:
         """Send the request. A held body goes with its head; else the body is streamed, if there is one.
@@ -88,14 +96,14 @@ class Relay:
         """
         x, connection = self._x, self._connection
         self._deadline_kind = deadline
-        connection.begin(x.head.method, self, self._on_switch)
-        if held_body is not None or x.head.body_length == 0:
-            connection.write(head + held_body if held_body else head)
+        method, body_length = x.head.method, x.head.body_length
+        if held_body is not None or body_length == 0:
+            connection.begin(method, self, head + held_body if held_body else head, self._on_switch)
             self._request_done = True
             self._timer.set(response_due_s, self._response_timeout)
             return
         self._response_due_s = response_due_s
-        connection.write(head)
+        connection.begin(method, self, head, self._on_switch)
         self._timer.set(self._route.timeouts.upload_s, self._upload_timeout)
         x.connection.body.start(self)
 
@@ -193,8 +201,10 @@ class Relay:
         x.status = head.status
         x.bytes_out += len(body)
         self._finish()
-        x.connection.send_response(head, headers, body)
-        self._resolve(None)
+        connection = x.connection
+        connection.send_response(head, headers, body)
+        self._resolved = True
+        connection.wake()
 
     def on_piece(self, piece: bytes) -> None:
         self._x.bytes_out += len(piece)
@@ -280,8 +290,10 @@ class Relay:
             connection.body.stop()
 
     def _resolve(self, result: Result) -> None:
-        if not self.done.done():
-            self.done.set_result(result)
+        if not self._resolved:
+            self._resolved = True
+            self._result = result
+            self._x.connection.wake()
 
     @property
     def connection_reusable(self) -> bool:

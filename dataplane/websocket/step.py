@@ -156,7 +156,7 @@ class _Handshake:
         self._sent_at = wheel.clock()
         try:
             relay.send(request, None, max(due - self._sent_at, 0.0), TIMEOUT)
-            result = await relay.done
+            result = await relay
         except BaseException:
             relay.abandon()
             if self._opened is not None:

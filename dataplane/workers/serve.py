@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 # A request leaves hardly a cycle behind, and each of the collector's rounds over the old objects (sessions, decisions)
 # is a pause for all requests. With CPython's own thresholds it takes 3 % of a bare request's time. The young ones are
-# more than all requests at once make that the usual bound lets in (some 16 to 30 each): below that, each burst would be
-# walked through while it is under way, for a sixth of a request's time.
-COLLECT_YOUNG_EVERY = 50_000
+# more than all requests at once make that the usual bound lets in (some 16 to 30 each), on new connections (some 20
+# each): below that, each burst would be walked through while it is under way, for a sixth of a request's time.
+COLLECT_YOUNG_EVERY = 60_000
 COLLECT_OLDER_EVERY = 10
 
 

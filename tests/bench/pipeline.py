@@ -49,7 +49,9 @@ FULL = BARE | {
 
 
 class _Transport(asyncio.Transport):
-    """A transport that answers what is written to it, in the next turn of the loop."""
+    """A transport that answers what is written to it, when whoever waited for the write has had a turn of the loop: a
+    peer is never faster.
+    """
 
     def __init__(self, answer: Callable[[bytes], bytes | None]) -> None:
         super().__init__({"peername": ("192.0.2.7", 40_000)})
@@ -64,7 +66,7 @@ class _Transport(asyncio.Transport):
     def write(self, data: Any) -> None:
         answer = self._answer(data)
         if answer is not None:
-            self._loop.call_soon(self.protocol.data_received, answer)
+            self._loop.call_soon(self._loop.call_soon, self.protocol.data_received, answer)
 
     def writelines(self, parts: Any) -> None:
         self.write(b"".join(parts))
