@@ -25,6 +25,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="compare, growth: draw what was measured")
+    parser.add_argument("--counts", default="", help="growth: how many there are, as in 1000,1000000")
+    parser.add_argument("--stores", default="", help="growth: of memory,redis,postgres, those to measure")
     parser.add_argument("--slots", type=int, default=100, help="overload: slots for an upstream (%(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="soak: how long (%(default)s)")
     parser.add_argument("--trace", action="store_true", help="soak: tell which lines hold the memory; much slower")
@@ -63,6 +65,8 @@ def main() -> int:
                 short=options.short,
                 json_file=options.json,
                 plots=options.plots,
+                counts=[int(count) for count in options.counts.split(",") if count],
+                stores=[store for store in options.stores.split(",") if store],
             )
         elif options.what == "soak":
             from tests.bench.soak.run import soak

@@ -34,7 +34,7 @@ class Connections:
     bytes_each: float
 
 
-def measure(rounds: int, seconds: float, counts: tuple[int, ...] = COUNTS) -> list[Connections]:
+def measure(rounds: int, seconds: float, counts: tuple[int, ...]) -> list[Connections]:
     told = []
     for count in counts:
         with stage() as own:

@@ -25,6 +25,7 @@ from tests.support.processes import Children
 from tests.support.redis import Redis, start_redis
 
 COUNTS = (1, 2, 4, 8)
+STORES = ("redis", "postgres")
 RATE = 400
 """Requests a second, of all replicas together: few enough for the machine, however many share it."""
 SETTLED_S = 6.0
@@ -60,9 +61,7 @@ class _Told:
     connections: int
 
 
-def measure(
-    seconds: float, counts: tuple[int, ...] = COUNTS, names: tuple[str, ...] = ("redis", "postgres")
-) -> list[Replicas]:
+def measure(seconds: float, counts: tuple[int, ...], names: tuple[str, ...]) -> list[Replicas]:
     told = []
     for name in names:
         for count in counts:

@@ -17,34 +17,52 @@ from tests.bench.plots import Series, lines
 from tests.bench.report import Row, aligned, publish
 from tests.bench.stage import ROOT
 
-ROUTES = (10, 100, 1_000, 10_000, 100_000)
+COUNTS: dict[str, tuple[int, ...]] = {
+    "routes": (10, 100, 1_000, 10_000, 100_000),
+    "connections": connections.COUNTS,
+    "sessions": sessions.COUNTS,
+    "replicas": replicas.COUNTS,
+}
+SHORT: dict[str, tuple[int, ...]] = {
+    "routes": (10, 100), "connections": (1, 40), "sessions": (100,), "replicas": (2,),
+}  # fmt: skip
 
 EXPLANATION = """\
 CPU times of routes and connections are the least of their rounds: other programs can only add to them. `instructions`
 are those of Python's byte code, counted. Connections take turns: the one that asks is the one that asked longest ago.
-Sessions are read at random, 32 at a time; in memory, `bytes each` is of the process, else the server's own figure. An
-operation of a store is a command of Redis or a transaction of Postgres; a request's are what it adds to those of idle
-replicas."""
+Sessions are made 256 at a time and read at random, 32 at a time; in memory, `bytes each` is of the process, else the
+server's own figure; `trips` are round trips to it. An operation of a store is a command of Redis or a transaction of
+Postgres; a request's are what it adds to those of idle replicas."""
 
 
-def growth(*, only: str, rounds: int, seconds: float, short: bool, json_file: Path | None, plots: Path | None) -> None:
-    """Measure and print; `only` names some of the four."""
+def growth(
+    *,
+    only: str,
+    rounds: int,
+    seconds: float,
+    short: bool,
+    json_file: Path | None,
+    plots: Path | None,
+    counts: Sequence[int] = (),
+    stores: Sequence[str] = (),
+) -> None:
+    """Measure and print; `only` names some of the four, `counts` how many there are of each, `stores` where."""
     raise_descriptor_limit()
     machine = described()
     chosen = [kind for kind in GROWTH if not only or kind in only.split(",")]
     if not chosen:
         raise BenchError(f"unknown: {only}; there are {', '.join(GROWTH)}")
     told: dict[str, list[Any]] = {}
-    if "routes" in chosen:
-        told["routes"] = [_routes(count) for count in (ROUTES[:2] if short else ROUTES)]
-    if "connections" in chosen:
-        counts = (1, 40) if short else connections.COUNTS
-        told["connections"] = connections.measure(1 if short else rounds, 0.2 if short else seconds, counts)
-    if "sessions" in chosen:
-        told["sessions"] = sessions.measure((100,)) if short else sessions.measure()
-    if "replicas" in chosen:
-        counts = (2,) if short else replicas.COUNTS
-        told["replicas"] = replicas.measure(1.0 if short else seconds * 5, counts)
+    for kind in chosen:
+        many = tuple(counts) or (SHORT if short else COUNTS)[kind]
+        if kind == "routes":
+            told[kind] = [_routes(count) for count in many]
+        elif kind == "connections":
+            told[kind] = connections.measure(1 if short else rounds, 0.2 if short else seconds, many)
+        elif kind == "sessions":
+            told[kind] = sessions.measure(many, tuple(stores) or sessions.STORES)
+        else:
+            told[kind] = replicas.measure(1.0 if short else seconds * 5, many, tuple(stores) or replicas.STORES)
     machine["load_average_after"] = load_average()
     plain = {kind: [asdict(each) for each in found] for kind, found in told.items()}
     publish(machine, {"machine": machine, "results": plain}, json_file)
@@ -67,6 +85,7 @@ def _routes(count: int) -> Routes:
 FORMATS = {
     "document_bytes": "d", "load_s": ".3f", "kept_bytes": "d", "match_us": ".2f", "same_match_us": ".2f",
     "instructions": ".0f", "idle_operations": ".1f", "idle_cpu_ms": ".2f", "request_operations": ".2f",
+    "made_trips": ".3f", "read_trips": ".3f",
 }  # fmt: skip
 """Of columns; one digit behind the point for what is not named."""
 
