@@ -29,8 +29,8 @@ from dataplane.endpoints.operations import healthz, metrics_reply, open_metrics,
 from dataplane.endpoints.router import Endpoints
 from dataplane.limits import DeploymentBudgets, Limiter, LoginLimit, PrincipalLimit, RequestLimits
 from dataplane.metrics import GatewayMetrics
-from dataplane.net.connection import ConnectionLimits
 from dataplane.net.listener import HttpListener
+from dataplane.net.shared import ConnectionLimits
 from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel
 from dataplane.record import Recorder

@@ -10,33 +10,20 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from dataplane.exchange import Exchange, PauseListener
 from dataplane.http1.body import ChunkedBody, LengthBody
 from dataplane.http1.buffer import HeadBuffer
-from dataplane.http1.heads import CHUNKED, ProtocolError, RequestHead, ResponseHead
-from dataplane.http1.write import (
-    CONTINUE,
-    LAST_CHUNK,
-    NO_LINES,
-    Lines,
-    chunk_parts,
-    reason_phrase,
-    response_framing,
-    response_head,
-)
-from dataplane.net.dates import http_date
+from dataplane.http1.heads import CHUNKED, ProtocolError, RequestHead
+from dataplane.net.answering import OVERLOADED, Answering
 from dataplane.net.hangup import Hangup, hangup
 from dataplane.net.request_body import Decoder, RequestBody
-from dataplane.net.stepped import SteppedTask, Turns, parked
-from dataplane.net.timers import Timer, TimerWheel
+from dataplane.net.stepped import parked
 
 if TYPE_CHECKING:
-    from dataplane.forwarding.response_headers import ResponseHeaders
-    from dataplane.http1.readers import RequestReader
-    from dataplane.net.tasks import TaskKeeper
-    from dataplane.replies import Reply
+    from dataplane.net.shared import Listener
+    from dataplane.net.timers import Timer
 
 # Bytes of requests that are held until somebody looks at them, the following ones while an exchange runs above all;
 # more stops the reading of the socket.
@@ -51,94 +38,31 @@ LOOK_FOR_CALLER_S = 0.5
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # `struct linger`: on, for no time
 
 
-class Handler(Protocol):
-    """What a connection hands its requests to. Neither call raises anything but `CancelledError`."""
-
-    async def handle(self, x: Exchange) -> None:
-        """Answer the request on `x.connection`."""
-        ...
-
-    def refuse_head(self, x: Exchange, error: ProtocolError) -> None:
-        """Answer a head that could not be read; the connection closes after it."""
-        ...
-
-
-class ConnectionLimits:
-    """The bounds of a connection, the same for all of a listener."""
-
-    __slots__ = ("head_max_bytes", "head_timeout_s", "keepalive_timeout_s", "max_connections", "max_headers")
-
-    def __init__(
-        self,
-        *,
-        head_max_bytes: int = 32_768,
-        max_headers: int = 100,
-        head_timeout_s: float = 10.0,
-        keepalive_timeout_s: float = 75.0,
-        max_connections: int = 10_000,
-    ) -> None:
-        self.head_max_bytes = head_max_bytes
-        self.max_headers = max_headers
-        self.head_timeout_s = head_timeout_s
-        self.keepalive_timeout_s = keepalive_timeout_s
-        self.max_connections = max_connections
-
-
-class Listener(Protocol):
-    """What the connections of one listener share."""
-
-    handler: Handler
-    limits: ConnectionLimits
-    read_head: RequestReader
-    wheel: TimerWheel
-    tasks: TaskKeeper
-    turns: Turns
-    draining: bool
-
-    def opened(self, connection: DownstreamConnection) -> bool:
-        """Register a connection; False when there is no room for it."""
-        ...
-
-    def closed(self, connection: DownstreamConnection) -> None: ...
-
-
-class DownstreamConnection(SteppedTask, asyncio.Protocol):
+class DownstreamConnection(Answering, asyncio.Protocol):
     """The server's side of one connection; `secure` says that its transport is TLS."""
 
     __slots__ = (
         "_buffer",
         "_closing",
         "_eof",
-        "_exchange",
         "_heading",
-        "_keep_alive",
         "_linger_until",
-        "_listener",
-        "_no_body",
-        "_out",
         "_pipelined",
         "_reading",
         "_refused",
-        "_response_chunked",
         "_secure",
         "_task",
         "_timer",
-        "_transport",
         "_writable",
         "_write_paused",
-        "body",
         "budget",
         "on_writable",
         "peer",
-        "responded",
-        "response_done",
     )
 
     def __init__(self, listener: Listener, *, secure: bool = False) -> None:
-        super().__init__(listener.turns)
-        self._listener = listener
+        super().__init__(listener)
         self._secure = secure
-        self._transport: asyncio.Transport
         self._buffer = HeadBuffer(listener.limits.head_max_bytes, skip_empty_line=True)
         self._task: asyncio.Task[None] | None = None
         self._heading = False  # the budget of a head runs
@@ -146,23 +70,16 @@ class DownstreamConnection(SteppedTask, asyncio.Protocol):
         self._timer: Timer = listener.wheel.timer()
         self.budget: Timer = listener.wheel.timer()
         """Of the exchange that runs; who runs it sets and cancels it."""
-        self._exchange: Exchange | None = None
         self._reading = True
         self._write_paused = False
         self._closing = False
         self._refused = False
         self._eof = False
         self._linger_until = 0.0
-        self._keep_alive = True
         self._pipelined = 0
-        self._response_chunked = False
-        self._out: list[bytes] = []
         self._no_body = RequestBody(None, self._adjust_reading, None)
-        self.body: RequestBody = self._no_body
+        self.body = self._no_body
         self.peer = ""
-        self.responded = False
-        """A response head went out for the current request."""
-        self.response_done = False
         self.on_writable: PauseListener | None = None
 
     # asyncio.Protocol
@@ -461,107 +378,7 @@ class DownstreamConnection(SteppedTask, asyncio.Protocol):
         elif not self._reading:
             self._timer.set(LOOK_FOR_CALLER_S, self._look_for_caller)
 
-    # Answers (the dispatcher and the upstream exchange write through these)
-
-    def _send_continue(self) -> None:
-        if not self.responded:
-            self._transport.write(CONTINUE)
-
-    def send_reply(self, reply: Reply, extra: list[tuple[bytes, bytes]]) -> int:
-        """Write a whole answer of the gateway's own; how many body bytes went out."""
-        method = "-" if self._exchange is None else self._exchange.head.method
-        headers = [*reply.headers, *extra, (b"date", http_date())]
-        declared = b"%d" % len(reply.body)
-        head = self._framed_head(method, reply.status, b"", headers, body_length=len(reply.body), declared=declared)
-        body = b"" if method == "HEAD" else reply.body
-        self._out.append(head + body)
-        self.response_done = True
-        self.flush()
-        return len(body)
-
-    def start_response(self, head: ResponseHead, headers: ResponseHeaders) -> None:
-        """Write an upstream's response head (held until `flush`); its body is framed anew for this caller."""
-        self._out.append(self._head_of(head, headers))
-
-    def send_response(self, head: ResponseHead, headers: ResponseHeaders, body: bytes) -> None:
-        """Write an upstream's answer whole, at once."""
-        written = self._head_of(head, headers)
-        self.response_done = True
-        if not self._transport.is_closing():
-            self._transport.write(written + body)
-
-    def _head_of(self, head: ResponseHead, headers: ResponseHeaders) -> bytes:
-        assert self._exchange is not None  # noqa: S101 (the exchange runs: it is the one that calls)
-        request, copied = self._exchange.head, headers.copied
-        method = request.method
-        if method != "HEAD" and not request.http_1_0 and self._may_go_on:
-            self.responded = True
-            self._response_chunked = copied.chunked
-            return b"%b%b\r\n" % (copied.start, headers.of_gateway)
-        declared = head.value(b"content-length") if method == "HEAD" or head.status == 304 else None
-        lines = Lines(copied.lines + headers.of_gateway)
-        return self._framed_head(
-            method, head.status, head.reason, [], lines, body_length=head.body_length, declared=declared
-        )
-
-    @property
-    def _may_go_on(self) -> bool:
-        """Another request may follow the current one, as far as is known before its answer."""
-        body = self.body
-        return (
-            self._keep_alive
-            and not self._listener.draining
-            and (body is self._no_body or (body.complete and not body.broken))
-        )
-
-    def _framed_head(
-        self,
-        method: str,
-        status: int,
-        reason: bytes,
-        headers: list[tuple[bytes, bytes]],
-        copied: Lines = NO_LINES,
-        *,
-        body_length: int,
-        declared: bytes | None,
-    ) -> bytes:
-        framing = response_framing(
-            method=method,
-            status=status,
-            body_length=body_length,
-            declared=declared,
-            http_1_0=self._exchange is not None and self._exchange.head.http_1_0,
-            keep_alive=self._may_go_on,
-        )
-        self._keep_alive = not framing.close
-        self._response_chunked = framing.chunked
-        self.responded = True
-        headers += framing.headers
-        return response_head(status, reason or reason_phrase(status), headers, copied)
-
-    def write_piece(self, piece: bytes) -> None:
-        """Write a piece of the response body (held until `flush`)."""
-        if self._response_chunked:
-            self._out += chunk_parts(piece)
-        else:
-            self._out.append(piece)
-
-    def end_response(self) -> None:
-        """The response body is whole."""
-        if self._response_chunked:
-            self._out.append(LAST_CHUNK)
-        self.response_done = True
-        self.flush()
-
-    def flush(self) -> None:
-        """Hand everything held to the transport at once."""
-        out = self._out
-        if not out:
-            return
-        if not self._transport.is_closing():
-            # Not `writelines`: that of asyncio up to 3.12.8 and 3.13.1 never pauses its writer (CVE-2024-12254).
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
-        out.clear()
+    # The ends of an answer
 
     def switch(self, head: bytes, successor: asyncio.BaseProtocol) -> tuple[asyncio.Transport, bytes]:
         """Answer with `head`, a whole 101, and hand the socket over, paused, to `successor`.
@@ -599,11 +416,4 @@ class DownstreamConnection(SteppedTask, asyncio.Protocol):
 
 UNREAD_HEAD = RequestHead(
     method="-", path="-", query="", http_1_0=False, headers=(), authority=None, body_length=0, keep_alive=False
-)
-
-_OVERLOADED_BODY = b'{"error":"gateway_overloaded","message":"The gateway has no room for another connection."}'
-OVERLOADED = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
-    b"retry-after: 1\r\nproxy-status: wicketgate; error=connection_limit_reached\r\nconnection: close\r\n"
-    b"content-length: " + str(len(_OVERLOADED_BODY)).encode() + b"\r\n\r\n" + _OVERLOADED_BODY
 )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from dataplane.http1.readers import request_reader
 from dataplane.net.accepting import AcceptingServer
-from dataplane.net.connection import ConnectionLimits, DownstreamConnection, Handler
+from dataplane.net.connection import DownstreamConnection
+from dataplane.net.shared import ConnectionLimits, Handler
 from dataplane.net.stepped import Turns
 from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel

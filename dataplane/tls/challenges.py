@@ -29,8 +29,8 @@ from dataplane.endpoints.challenges import CHALLENGE_PREFIX, challenge_reply
 from dataplane.endpoints.operations import healthz
 from dataplane.errors import GatewayError
 from dataplane.metrics import GatewayMetrics
-from dataplane.net.connection import ConnectionLimits
 from dataplane.net.listener import HttpListener
+from dataplane.net.shared import ConnectionLimits
 from dataplane.net.tasks import TaskKeeper
 from dataplane.net.timers import TimerWheel
 from dataplane.record import Recorder
