@@ -44,6 +44,24 @@ def test_growth_names_what_it_can_measure() -> None:
     assert "replicas" in done.stderr
 
 
+def test_growth_names_the_stores_it_can_measure() -> None:
+    done = bench("growth", "--only", "sessions", "--stores", "postgres,oracle")
+    assert done.returncode == 1
+    assert "oracle; there are memory, redis, postgres" in done.stderr
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_growth_measures_as_many_as_it_is_told_where_it_is_told(tmp_path: Path) -> None:
+    require_program("redis-server")
+    file = tmp_path / "growth.json"
+    done = bench("growth", "--only", "sessions", "--stores", "postgres", "--counts", "40", "--json", file)
+    assert done.returncode == 0, done.stderr
+    ((row,),) = json.loads(file.read_text())["results"].values()
+    assert (row["store"], row["sessions"], row["made_trips"]) == ("postgres", 40, 1.0)
+    assert row["read_trips"] == 1 / 32
+
+
 @pytest.mark.parametrize(
     "drawn",
     [

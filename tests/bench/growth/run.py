@@ -52,6 +52,8 @@ def growth(
     chosen = [kind for kind in GROWTH if not only or kind in only.split(",")]
     if not chosen:
         raise BenchError(f"unknown: {only}; there are {', '.join(GROWTH)}")
+    if unknown := set(stores) - set(sessions.STORES):
+        raise BenchError(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(sessions.STORES)}")
     told: dict[str, list[Any]] = {}
     for kind in chosen:
         many = tuple(counts) or (SHORT if short else COUNTS)[kind]
