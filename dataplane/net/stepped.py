@@ -38,16 +38,14 @@ class Turns:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._woken: list[SteppedTask] = []
+        self.woken: list[SteppedTask] = []
+        """The first one of a turn calls `begin`."""
 
-    def add(self, task: SteppedTask) -> None:
-        woken = self._woken
-        if not woken:
-            self._loop.call_soon(self._run)
-        woken.append(task)
+    def begin(self) -> None:
+        self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        woken, self._woken = self._woken, []
+        woken, self.woken = self.woken, []
         for task in woken:
             task.step()
 
@@ -71,14 +69,18 @@ class SteppedTask:
 
     def wake(self) -> None:
         """Run the coroutine on in the next turn, if it is parked then."""
-        self._turns.add(self)
+        turns = self._turns
+        if not turns.woken:
+            turns.begin()
+        turns.woken.append(self)
 
     def step(self) -> None:
         """Run the coroutine on, if it is parked, until it waits again."""
         if not self._parked:
             return
+        loop, task = self._loop, self._own_task
         self._parked = False
-        _enter_task(self._loop, self._own_task)
+        _enter_task(loop, task)
         try:
             waits_for = self._served.send(None)
         except StopIteration:
@@ -92,7 +94,7 @@ class SteppedTask:
                 return
             self._given = waits_for
         finally:
-            _leave_task(self._loop, self._own_task)
+            _leave_task(loop, task)
         if not self._woken.done():
             self._woken.set_result(None)
 
