@@ -75,8 +75,12 @@ class SteppedTask:
         turns.woken.append(self)
 
     def step(self) -> None:
-        """Run the coroutine on, if it is parked, until it waits again."""
-        if not self._parked:
+        """Run the coroutine on, if it is parked, until it waits again.
+
+        Not one that is cancelled and was not told yet: it could leave the budget that cancelled it, or send what nobody
+        waits for any more.
+        """
+        if not self._parked or self._woken.done():
             return
         loop, task = self._loop, self._own_task
         self._parked = False

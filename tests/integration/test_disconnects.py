@@ -11,6 +11,7 @@ import pytest
 import uvloop
 
 from dataplane.upstream.connection import UpstreamConnection
+from dataplane.upstream.relay import Relay
 from tests.support import upstreams
 from tests.support.gateway import Running, route, running, table
 from tests.support.upstreams import Peer, ok, upstream
@@ -101,6 +102,25 @@ async def test_an_answer_that_comes_just_after_its_caller_left_leaves_no_connect
         to_upstream.data_received(ok())
         await nothing_left(gw)
         assert to_upstream._transport.is_closing()
+
+
+async def test_a_caller_that_leaves_just_as_its_upstream_fails_is_not_carried_to_the_next(tmp_path: Path) -> None:
+    """In the same turn of the loop, before the task of the exchange hears of either."""
+    async with upstream(upstreams.never_answers) as first, upstream(upstreams.answers) as second:
+        routes = table(route([first.url, second.url]), route(second.url, "/second"))
+        async with running(tmp_path, routes) as gw:
+            caller = await gw.connect()
+            await caller.ask(GET.replace(b"/", b"/second", 1))  # whose connection is kept
+            await caller.send(GET)
+            await asyncio.wait_for(first.arrived.wait(), 10)
+            (downstream,) = gw.gateway._listener._connections
+            (relay,) = [each for each in gc.get_objects() if isinstance(each, Relay)]
+            relay._response_timeout()
+            downstream.eof_received()
+            await nothing_left(gw)
+            line = gw.requests()[-1]
+            assert (line["status"], line["outcome"], line["upstream"]) == (499, "aborted", first.url)
+            assert len(second.requests) == 1
 
 
 async def test_three_hundred_callers_that_leave_leave_nothing_behind(tmp_path: Path) -> None:

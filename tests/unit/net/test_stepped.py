@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -185,6 +186,60 @@ def test_a_cancelled_one_is_told_where_it_waits(waiting: str, loop: Any) -> None
             await task
         assert told in (["bye"], [""])
         assert gate.cancelled() is waiting.startswith("on")
+
+    in_loop(main, loop)
+
+
+@pytest.mark.parametrize("first", ["wake", "cancel"])
+def test_one_that_is_cancelled_and_woken_in_the_same_turn_goes_no_further(first: str, loop: Any) -> None:
+    """The caller left as the upstream failed: its request must not go on to the next one."""
+
+    async def main() -> None:
+        seen: list[str] = []
+
+        async def serve() -> None:
+            try:
+                await parked()
+                seen.append("went on")
+                await parked()
+            except asyncio.CancelledError:
+                seen.append("told")
+                raise
+
+        stepped, task = await started(serve)
+        for call in (stepped.wake, task.cancel) if first == "wake" else (task.cancel, stepped.wake):
+            call()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert seen == ["told"]
+
+    in_loop(main, loop)
+
+
+def test_a_budget_that_passes_as_it_is_woken_cancels_nothing_behind_it(loop: Any) -> None:
+    async def main() -> None:
+        seen: list[str] = []
+
+        async def serve() -> None:
+            try:
+                async with asyncio.timeout(0.02):
+                    await parked()
+            except TimeoutError:
+                seen.append("late")
+            await parked()
+            seen.append("woken")
+
+        stepped, task = await started(serve)
+
+        def wakes_late() -> None:
+            time.sleep(0.03)  # the budget has passed when the loop looks at its timers
+            stepped.wake()
+
+        asyncio.get_running_loop().call_soon(wakes_late)
+        await asyncio.sleep(0.05)
+        await woken(stepped)
+        await task
+        assert seen in (["late", "woken"], ["woken"])  # which of both comes first is the loop's choice
 
     in_loop(main, loop)
 
