@@ -273,8 +273,9 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
     def resume_reading(self) -> None:
         if self._paused and not self._raw.is_closing():
             self._paused = False
-            self._raw.resume_reading()
-            if not self._drained:
+            if self._drained:
+                self._raw.resume_reading()
+            else:
                 asyncio.get_running_loop().call_soon(self._go_on)
 
     def is_reading(self) -> bool:
@@ -297,8 +298,13 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
         return self._tls if name == "ssl_object" else self._raw.get_extra_info(name, default)
 
     def _go_on(self) -> None:
+        """Hand on what came before the protocol paused. The socket is read on behind it: what comes, its end included,
+        would else overtake it, and a protocol that pauses again each time would have more held with each read.
+        """
         if not self._paused and not self._raw.is_closing():
             self._deliver()
+            if not self._paused and not self._raw.is_closing():
+                self._raw.resume_reading()
 
     def _flush(self) -> None:
         if self._outgoing.pending and not self._raw.is_closing():

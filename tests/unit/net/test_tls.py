@@ -242,6 +242,35 @@ def test_a_side_that_pauses_gets_nothing_until_it_resumes(buffer: int) -> None:
     run(check)
 
 
+@pytest.mark.parametrize("buffer", [0, 1_000, CHUNK])
+def test_a_side_that_pauses_again_and_again_has_no_more_than_one_read_held(buffer: int) -> None:
+    """A socket that is read again brings more in the same turn, and its end behind it."""
+    read = 4 * CHUNK
+
+    async def check() -> None:
+        server = Recorder(keep_open=True) if buffer == 0 else Buffered(buffer, keep_open=True)
+        pair = connected(server)
+        server.pause_at_bytes = 1
+        sent = bytes(range(256)) * 2_000
+        pair.client.write(sent)
+        coming, told = pair.at_client.taken(), False
+        for _ in range(2_000):
+            if not pair.at_server.paused and coming:
+                pair.server.data_received(coming[:read])
+                coming = coming[read:]
+            if not pair.at_server.paused and not coming and not told:
+                told = True
+                pair.server.eof_received()
+            assert len(sent) - len(coming) - len(server.received) < 2 * read
+            assert not server.ends or server.received == sent
+            await asyncio.sleep(0)
+            server.transport.resume_reading()
+        assert server.received == sent
+        assert server.ends == 1
+
+    run(check)
+
+
 @pytest.mark.skipif(not malloc(), reason="glibc tells what is in use")
 @pytest.mark.parametrize("buffer", [0, 65_536])
 def test_a_large_body_leaves_no_large_buffers(buffer: int) -> None:
