@@ -185,6 +185,8 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
             data = self._step(tls.read, RECORD_MAX_BYTES) if self._held else tls.read(RECORD_MAX_BYTES)
         except ssl.SSLWantReadError:
             return None
+        except ssl.SSLZeroReturnError:  # what Python makes of close_notify where it was said here before
+            data = b""
         self.said_goodbye = not data
         return data
 
@@ -196,6 +198,9 @@ class TlsTransport(asyncio.Protocol, asyncio.Transport):
             try:
                 size = self._step(tls.read, len(buffer), buffer) if self._held else tls.read(len(buffer), buffer)
             except ssl.SSLWantReadError:
+                return
+            except ssl.SSLZeroReturnError:
+                self.said_goodbye = True
                 return
             if not size:
                 self.said_goodbye = True

@@ -351,6 +351,23 @@ def test_a_side_that_says_no_more_still_hears() -> None:
     run(check)
 
 
+@pytest.mark.parametrize("buffer", [0, 1_000, CHUNK])
+def test_who_said_no_more_hears_the_last_words_that_come_with_the_end(buffer: int) -> None:
+    async def check() -> None:
+        server = Buffered(buffer, keep_open=True) if buffer else Recorder(keep_open=True)
+        pair = connected(server)
+        pair.server.write_eof()
+        pair.client.write(b"x" * 40_000)
+        pair.client.close()
+        pair.carry()
+        assert server.received == b"x" * 40_000
+        assert server.ends == 1
+        assert pair.server.said_goodbye
+        assert not pair.at_server.is_closing()
+
+    run(check)
+
+
 def test_data_that_waits_while_the_end_is_said_is_not_lost() -> None:
     """Python's `unwrap` would take it for an error."""
 
