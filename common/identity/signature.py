@@ -125,7 +125,9 @@ class IdentitySigner:
         if not wanted:
             asyncio.get_running_loop().call_soon(self._sign_wanted)
         wanted[payload] = b""
-        await asyncio.sleep(0)  # Behind `_sign_wanted`, which stands before every task that wants one.
+        await asyncio.sleep(0)
+        if wanted is self._wanted:  # whoever goes on first signs for all, should it be before the loop does
+            self._sign_wanted()
         return self._remembered(said, written, payload, wanted[payload] or self.sign(payload))
 
     def _sign_wanted(self) -> None:

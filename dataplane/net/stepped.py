@@ -5,8 +5,9 @@
 
 A plain request waits twice, for its head and for its answer. As futures these cost a future, a callback and a turn of
 the loop each: more than most steps. So for what its own sockets bring a task waits with `parked`, and goes on when it
-was woken, behind the reads of the same turn, as behind a future. Whatever else it awaits, it awaits as the ordinary
-task that it also is: who cancels it, or asks for the current task, sees no difference.
+was woken, behind the reads of the same turn, as behind a future; and so it does where it only gives way for a turn, by
+`asyncio.sleep(0)`. Whatever else it awaits, it awaits as the ordinary task that it also is: who cancels it, or asks for
+the current task, sees no difference.
 """
 
 from __future__ import annotations
@@ -93,8 +94,10 @@ class SteppedTask:
             self._over = True
             self._raised = raised
         else:
-            if waits_for is PARKED:
+            if waits_for is PARKED or waits_for is None:
                 self._parked = True
+                if waits_for is None:  # `asyncio.sleep(0)`: it only lets the others have their turn
+                    self.wake()
                 return
             self._given = waits_for
         finally:

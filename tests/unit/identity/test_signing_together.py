@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 
 import pytest
 import uvloop
@@ -94,6 +95,20 @@ async def test_who_comes_alone_waits_for_nothing_but_the_turn() -> None:
         await asyncio.sleep(0)
     assert it.events == ["want a", "sign a", "send a"]
     it.verify("a", await task)
+
+
+async def test_who_goes_on_before_the_loop_has_signed_signs_for_all() -> None:
+    it = Signing()
+    row = [it.signer.lines_soon(*request(name)) for name in "ab"]
+    for lines in row:
+        assert isinstance(lines, Coroutine)
+        lines.send(None)  # by hand, so that nobody else has a turn: it wants a signature and gives way
+    for name, lines in zip("ab", row, strict=True):
+        assert isinstance(lines, Coroutine)
+        with pytest.raises(StopIteration) as signed:
+            lines.send(None)
+        it.verify(name, signed.value.value)
+    assert it.events == ["sign a", "sign b"]
 
 
 async def test_one_that_was_made_before_is_not_waited_for() -> None:

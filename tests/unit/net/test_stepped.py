@@ -106,6 +106,49 @@ def test_one_may_wake_itself_for_the_next_turn(loop: Any) -> None:
     in_loop(main, loop)
 
 
+def test_who_gives_way_for_a_turn_goes_on_in_the_next_one(loop: Any) -> None:
+    async def main() -> None:
+        seen: list[str] = []
+
+        async def serve() -> None:
+            await parked()
+            seen.append("woken")
+            await asyncio.sleep(0)
+            seen.append("on")
+
+        stepped, task = await started(serve)
+        await woken(stepped)
+        assert seen == ["woken"]
+        await asyncio.sleep(0)
+        assert seen == ["woken", "on"]
+        await task
+
+    in_loop(main, loop)
+
+
+def test_who_is_cancelled_while_giving_way_goes_no_further(loop: Any) -> None:
+    async def main() -> None:
+        seen: list[str] = []
+
+        async def serve() -> None:
+            await parked()
+            try:
+                await asyncio.sleep(0)
+                seen.append("on")
+            except asyncio.CancelledError:
+                seen.append("told")
+                raise
+
+        stepped, task = await started(serve)
+        await woken(stepped)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert seen == ["told"]
+
+    in_loop(main, loop)
+
+
 def test_what_is_not_parked_is_not_woken(loop: Any) -> None:
     async def main() -> None:
         gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
