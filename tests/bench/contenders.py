@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +46,7 @@ class Field:
 
     @cached_property
     def authority(self) -> Nginx:
-        """Says yes to Caddy's `forward_auth` for whoever brings the cookie; the fastest such service there could be."""
+        """Says yes to whoever brings the cookie when `auth_request` or `forward_auth` asks: nothing could be faster."""
         server = """
         location / {
           if ($cookie_gateway_session = "") { return 401; }
@@ -119,12 +119,41 @@ def _expect(true: object, otherwise: str) -> None:
         raise BenchError(otherwise)
 
 
+KEPT_BY_NGINX = "keepalive 1024; keepalive_requests 1000000000;"
+
+
 def plain_nginx(on: Field) -> Started:
     """nginx as a plain proxy."""
-    written = "\n".join(f"proxy_set_header {name} '{value}';" for name, value in WRITTEN_BY_PEERS.items())
-    upstream = f"server 127.0.0.1:{on.stage.upstream.port}; keepalive 1024; keepalive_requests 1000000000;"
-    server = f"""
-    location / {{
+    return _nginx(on, "nginx", WRITTEN_BY_PEERS)
+
+
+def _nginx_auth(on: Field) -> Started:
+    """nginx that asks with `auth_request`, over connections kept like those to the upstream."""
+    told = {"X-Gateway-User-Id": "$user", "X-Gateway-Email": "$email"}
+    ask = """
+      auth_request /authority;
+      auth_request_set $user $upstream_http_x_gateway_user_id;
+      auth_request_set $email $upstream_http_x_gateway_email;"""
+    asked = """
+    location = /authority {
+      internal;
+      proxy_pass http://authority/;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_pass_request_body off;
+      proxy_set_header Content-Length "";
+    }"""
+    kept = f"upstream authority {{ server 127.0.0.1:{on.authority.port}; {KEPT_BY_NGINX} }}"
+    return _nginx(on, "nginx-auth", WRITTEN_BY_PEERS | told, ask=ask, beside=asked, http=kept)
+
+
+def _nginx(
+    on: Field, name: str, headers: Mapping[str, str], *, ask: str = "", beside: str = "", http: str = ""
+) -> Started:
+    written = "\n".join(f"proxy_set_header {header} '{value}';" for header, value in headers.items())
+    upstream = f"upstream upstream {{ server 127.0.0.1:{on.stage.upstream.port}; {KEPT_BY_NGINX} }}"
+    server = f"""{beside}
+    location / {{{ask}
       proxy_pass http://upstream;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
@@ -135,7 +164,7 @@ def plain_nginx(on: Field) -> Started:
       proxy_max_temp_file_size 0;
       {written}
     }}"""
-    nginx = on.stage.nginx("nginx", on.stage.contender_core, server, http=f"upstream upstream {{ {upstream} }}")
+    nginx = on.stage.nginx(name, on.stage.contender_core, server, http=f"{upstream}\n{http}")
     return Started(nginx.child, nginx.origin, (COOKIE,))
 
 
@@ -237,6 +266,7 @@ def _wicketgate(kind: str) -> Callable[[Field], Started]:
 
 CONTENDERS = (
     Contender("nginx", "nginx, plain proxy", plain_nginx, check_peer, bodies=True),
+    Contender("nginx-auth", "nginx, auth_request", _nginx_auth, check_authority),
     Contender("haproxy", "HAProxy, plain proxy", _haproxy, check_peer, bodies=True),
     Contender("bare", "Wicketgate, bare proxy", _wicketgate("bare"), check_bare, bodies=True),
     Contender("bare-h11", "Wicketgate, bare proxy, h11 alone", _wicketgate("bare-h11"), check_bare),
